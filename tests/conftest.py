@@ -96,3 +96,22 @@ def nothing_impossible_happens_to_a_conversation() -> Generator[list[str]]:
     yield said
     logger.removeHandler(handler)
     assert said == []
+
+
+@pytest.fixture(autouse=True)
+def a_store_of_its_own(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
+    """With UNDERSTUDY_TEST_STORE=postgres, every program that a test starts keeps its conversations in a database: tables of the
+    test's own, in a server of the tests' own. Tests that are about the file of the store, and say so, are left out.
+    """
+    if os.environ.get("UNDERSTUDY_TEST_STORE") != "postgres":
+        yield
+        return
+    if request.node.get_closest_marker("sqlite") is not None:
+        pytest.skip("it is about the file of the store")
+    from tests.support.postgres import the_server
+
+    file = tmp_path_factory.mktemp("store") / "url"
+    file.write_text(the_server().new_tables())
+    os.environ["UNDERSTUDY_STORE_URL_FILE"] = str(file)
+    yield
+    del os.environ["UNDERSTUDY_STORE_URL_FILE"]

@@ -27,8 +27,8 @@ from understudy.testing.waiting import WAIT_SECONDS
 
 SHOWN = {"text"}  # shown to be read: output, trees, diagrams
 RUN = {"sh", "console", "python", "json", "toml", "js", "diff", "lua", "elisp"}
-# in test_testing_page.py, in tests/contributing, in tests/bench and in tests/e2e/rest
-TRIED_ELSEWHERE = {"rest.md", "testing.md", "record-and-replay.md", "CONTRIBUTING.md", "evaluation.md"}
+# in test_many_machines_page.py, test_testing_page.py, in tests/contributing, in tests/bench and in tests/e2e/rest
+TRIED_ELSEWHERE = {"many-machines.md", "rest.md", "testing.md", "record-and-replay.md", "CONTRIBUTING.md", "evaluation.md"}
 INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 0,

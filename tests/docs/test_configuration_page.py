@@ -15,6 +15,7 @@ from understudy.config.keys import GUARDING, PASSED_OVER, PROJECT_KEYS, TOP_KEYS
 from understudy.config.mcp_servers import McpServer
 from understudy.config.schema import TreeReader
 from understudy.config.serve import serve_settings
+from understudy.config.store import read_store_choice
 from understudy.errors import ConfigError
 from understudy.models.providers import Provider
 from understudy.protocol.records import Overrides
@@ -149,6 +150,9 @@ READ: dict[str, Callable[[Config], Any]] = {
     "policy.rules": lambda config: list(config.policy_rules),
     "history.persistence": lambda config: config.history_persistence,
     **{f"shell_environment_policy.{name}": variables(name) for name in ("inherit", "ignore_default_excludes", "set")},
+    "understudy.store.url": lambda config: read_store_choice(config.home, {}).url or "sqlite",
+    "understudy.store.url_file": lambda _: None,
+    "understudy.cluster.lease_seconds": lambda config: int(read_store_choice(config.home, {}).lease_seconds),
     "shell_environment_policy.exclude": lambda config: list(config.shell_environment.exclude),
     "shell_environment_policy.include_only": lambda config: list(config.shell_environment.include_only),
 }

@@ -18,6 +18,7 @@ import pytest
 
 from tests.docs.configuration_page import rows
 from tests.docs.serving_keys import SHOWN
+from tests.docs.storing_keys import STORING
 from tests.e2e.other_servers import KINDS, tool_server_on_http
 from tests.e2e.scenes import text_of
 from tests.sandbox.stage import until
@@ -706,6 +707,10 @@ for number, (show, serve_keys) in enumerate(SHOWN.items()):
     shows(*(f"understudy.serve.{key}" for key in serve_keys))(
         lambda stage, show=show, folder_name=folder_name: show(stage.work.parent / folder_name)
     )
+
+
+for show, store_keys in STORING.items():
+    shows(*store_keys)(lambda stage, show=show: show(stage.work.parent / show.__name__))
 
 
 def test_every_key_of_the_page_is_shown_to_have_its_effect() -> None:

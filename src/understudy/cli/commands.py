@@ -16,6 +16,7 @@ from understudy.cli.arguments.models import add_bench, add_keys, add_models
 from understudy.cli.arguments.questions import add_questions
 from understudy.cli.arguments.running import add_policy, add_running
 from understudy.cli.arguments.serving import add_http
+from understudy.cli.arguments.storing import add_store
 from understudy.cli.arguments.verifying import add_verify
 from understudy.cli.ending import INTERRUPTED
 from understudy.cli.exec_options import ACTIONS, OPTIONS, Option, is_exec, options_of
@@ -42,6 +43,7 @@ GROUPS = {
         "import",
         "verify",
         "backup",
+        "store",
     ),
     "what may run": ("policy", "trust", "sandbox", "apply-patch"),
     "set up": ("login", "logout", "model", "mcp", "config", "doctor", "bench-agent", "completion"),
@@ -146,6 +148,7 @@ def build_parser() -> Parser:
     add_questions(commands)
     add_transfer(commands)
     add_verify(commands)
+    add_store(commands)
     add_running(commands)
     add_policy(commands)
     add_hooks(commands)

@@ -10,7 +10,7 @@ from understudy.cli.waiting import wait_for
 from understudy.config.home import state_dir
 from understudy.errors import StoreError
 from understudy.store.log import Store
-from understudy.store.opening import open_store, open_to_others, store_exists, store_place
+from understudy.store.opening import is_file, open_store, open_to_others, store_exists, store_place
 from understudy.store.place import refuse_network_file_system
 
 SECTION = "Conversations"
@@ -23,6 +23,9 @@ SAMPLE = 20_000  # records that are read unless all are to be
 def examine_store(home: Path, *, full: bool) -> Iterator[Finding]:
     """A store that is not there yet is not made."""
     folder = state_dir(home)
+    if not is_file(home):
+        yield from wait_for(lambda: _read(home, folder, full=full))
+        return
     yield from _place(folder)
     if not store_exists(home):
         yield Finding(SECTION, "store", "info", f"{store_place(home)}, which is made with the first conversation")

@@ -66,6 +66,8 @@ _TABLES: Tree = {
         **_names("wire events thread_in_text report skills scripted_model record replay question_timeout unasked task_seconds"),
         "on_question": _names("command url"),
         "budget": {**_BUDGET, "call": _BUDGET},
+        "store": _names("url url_file"),
+        "cluster": _names("lease_seconds"),
         "prices": {"*": _names("input cached output")},
         "commands": _names("timeout_seconds sessions idle_seconds"),
         "mcp": _names("sandboxed wait_seconds"),
@@ -140,6 +142,7 @@ GUARDING = (
     "disable_response_storage",
     "understudy.sandbox",
     "understudy.budget",
+    "understudy.store",
     "understudy.serve.subjects",
     "understudy.serve.groups",
 )

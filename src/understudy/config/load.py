@@ -216,6 +216,11 @@ def build_config(
         from understudy.config.serve import serve_settings  # few files have it
 
         serve_settings(home, read, env)  # a slip is told here, too
+    ours = read.value("understudy")
+    if isinstance(ours, dict) and ("store" in ours or "cluster" in ours):
+        from understudy.config.store import check_store  # few files have it
+
+        check_store(home, read)
     questions = read_questions(read)
     mcp_servers = read_mcp_servers(read)
     sandbox = read_sandbox(read, overrides.sandbox, home=home, cwd=cwd, env=env)

@@ -110,6 +110,8 @@ def serve_settings(home: Path, read: TreeReader, env: Mapping[str, str]) -> Serv
         max_store_mb=number("max_store_mb", 0),
         log_format=cast(LogFormat, read.choice(key("log_format"), _LOG_FORMATS) or "text"),
     )
+    if settings.max_store_mb:
+        _refuse_size_of_a_database(home, read, env)
     if settings.public_url is not None and not _is_address(settings.public_url):
         raise read.mismatch(key("public_url"), "invalid value: it is no address", "an address such as https://agents.example.org")
     for proxy in settings.trusted_proxies:
@@ -125,6 +127,15 @@ def serve_settings(home: Path, read: TreeReader, env: Mapping[str, str]) -> Serv
             key(lacking), f"TLS needs a certificate and its key, and only `{given}` is set", f"a file: {flag} FILE names one"
         )
     return settings
+
+
+def _refuse_size_of_a_database(home: Path, read: TreeReader, env: Mapping[str, str]) -> None:
+    from understudy.config.store import read_store_choice  # few limit it
+
+    if read_store_choice(home, env).url is not None:
+        key = "understudy.serve.max_store_mb"
+        wanted = "left out, with `understudy.store.url`; `keep_days` deletes by age"
+        raise read.mismatch(key, "a database looks after its own size", wanted)
 
 
 def _is_network(text: str) -> bool:

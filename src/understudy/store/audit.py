@@ -1,7 +1,7 @@
 """Whether a conversation is what was written, by its chain of digests and its seal; if not, where that begins. Changes nothing."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -28,6 +28,16 @@ class _Row(NamedTuple):
         return link_stored(previous, at, self.parent if parent is None else parent, self.turn, self.at, self.data)
 
 
+class Head(NamedTuple):
+    """What stands beside the records of a conversation."""
+
+    name: str
+    last_seq: Any
+    digest: Any
+    seal: Any
+    owner: Any
+
+
 class _Break(Exception):
     def __init__(self, seq: int, kind: BrokenKind, text: str) -> None:
         self.broken = Broken(seq, kind, text)
@@ -40,15 +50,35 @@ def audit_conversation(connection: sqlite3.Connection, number: int, seals: Seals
     """
     connection.execute("BEGIN")
     try:
-        return _Walk(connection, number, seals, head).audit()
+        wanted = "SELECT id, last_seq, digest, seal, owner FROM conversations WHERE number = ?"
+        found = connection.execute(wanted, (number,)).fetchone()
+        if found is None:
+            return None
+        stands = Head(found[0].decode("utf-8", "replace"), *found[1:])
+        older = connection.execute("SELECT digests FROM older_digests WHERE conversation = ?", (number,)).fetchone()
+        digests = older[0] if older is not None and isinstance(older[0], bytes) else b""
+        return audit_rows(stands, _rows(connection, number), digests, seals, head)
     finally:
         connection.execute("ROLLBACK")
 
 
+def _rows(connection: sqlite3.Connection, number: int) -> Iterator[tuple[Any, ...]]:
+    """Nothing is read, and no damage found, before it is asked for."""
+    wanted = "SELECT seq, parent, turn, at, data, digest FROM records WHERE conversation = ? ORDER BY seq"
+    yield from connection.execute(wanted, (number,))
+
+
+def audit_rows(stands: Head, rows: Iterable[tuple[Any, ...]], older: bytes, seals: Seals, head: str | None) -> Audited:
+    """Of records in their order: number, parent, turn, time, JSON and digest, with texts as bytes; `older` are digests of those
+    that have none of their own.
+    """
+    return _Walk(rows, older, seals, head).audit(stands)
+
+
 class _Walk:
-    def __init__(self, connection: sqlite3.Connection, number: int, seals: Seals, head: str | None) -> None:
-        self._connection = connection
-        self._number = number
+    def __init__(self, rows: Iterable[tuple[Any, ...]], older: bytes, seals: Seals, head: str | None) -> None:
+        self._rows = map(_Row._make, rows)
+        self._older_digests = older
         self._seals = seals
         self._asked = head
         self._asked_at: int | None = None
@@ -56,15 +86,10 @@ class _Walk:
         self._last = self._before_last = FIRST
         self._at_seal = b""  # the digest of the record whose number was sealed
 
-    def audit(self) -> Audited | None:
-        wanted = "SELECT id, last_seq, digest, seal, owner FROM conversations WHERE number = ?"
-        found = self._connection.execute(wanted, (self._number,)).fetchone()
-        if found is None:
-            return None
-        name = found[0].decode("utf-8", "replace")
-        broken = None
+    def audit(self, stands: Head) -> Audited:
+        name, broken = stands.name, None
         try:
-            self._follow(name, *found[1:])
+            self._follow(*stands)
         except _Break as error:
             broken = error.broken
         except sqlite3.DatabaseError as error:
@@ -92,8 +117,8 @@ class _Walk:
             raise _Break(self._records, "head", f"no record has the digest {self._asked}: {why}")
 
     def _read(self, last_seq: Any, sealed_at: int) -> _Row | None:
-        rows = self._rows()
-        older = self._older_digests()
+        rows: Iterator[_Row] = self._rows
+        older = self._older_digests
         first: _Row | None = None
         row = next(rows, None)
         while row is not None:
@@ -170,14 +195,6 @@ class _Walk:
         if isinstance(record, Opened) and record.owner.encode() != owner:
             named = owner.decode("utf-8", "replace") if isinstance(owner, bytes) else repr(owner)
             raise _Break(1, "owner", f"it is kept as a conversation of {named!r}, and record 1 says {record.owner!r}")
-
-    def _rows(self) -> Iterator[_Row]:
-        wanted = "SELECT seq, parent, turn, at, data, digest FROM records WHERE conversation = ? ORDER BY seq"
-        return map(_Row._make, self._connection.execute(wanted, (self._number,)))
-
-    def _older_digests(self) -> bytes:
-        row = self._connection.execute("SELECT digests FROM older_digests WHERE conversation = ?", (self._number,)).fetchone()
-        return row[0] if row is not None and isinstance(row[0], bytes) else b""
 
 
 def _was(row: _Row, digest: bytes, previous: bytes, seq: int) -> bool:

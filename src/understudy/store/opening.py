@@ -1,29 +1,63 @@
-"""The way to the store of conversations, wherever the configuration puts it. Today that is a file under the home."""
+"""The way to the store of conversations, wherever the configuration puts it: a file under the home, or a database."""
 
 import asyncio
+import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from understudy.config.file import read_config_file
 from understudy.config.home import state_dir
+from understudy.errors import StoreError, how_to_add
 from understudy.store.log import Store
 from understudy.store.place import DATABASE, SEARCH_INDEX
 from understudy.store.sqlite import SqliteLog
+
+if TYPE_CHECKING:
+    from understudy.config.store import StoreChoice
+
+
+_TABLES = {"store", "cluster"}  # of [understudy]
 
 
 def open_store(home: Path, loop: asyncio.AbstractEventLoop | None = None) -> Store:
     """Make it where it is not there yet. What becomes of writes is told on `loop`, or, without one, on another thread.
 
-    Raises `StoreError` with a text for people.
+    A database is not asked for anything yet: whether it answers is known with the first answer. Raises `ConfigError`, or
+    `StoreError` with a text for people.
     """
-    return SqliteLog(state_dir(home), loop)
+    choice = _choose(home)
+    if choice is None or choice.url is None:
+        return SqliteLog(state_dir(home), loop)
+    try:
+        from understudy.store.postgres.log import PostgresLog  # only where the configuration asks for it
+    except ImportError as error:
+        raise StoreError(f"conversation store: the driver of PostgreSQL is missing ({error}); {how_to_add('postgres')}") from None
+    return PostgresLog(state_dir(home), choice.url, loop or asyncio.get_running_loop(), lease_seconds=choice.lease_seconds)
+
+
+def _choose(home: Path) -> "StoreChoice | None":
+    """None where nobody has chosen anything, as nearly always."""
+    ours = read_config_file(home).tree.get("understudy")
+    if "UNDERSTUDY_STORE_URL_FILE" not in os.environ and not (isinstance(ours, Mapping) and ours.keys() & _TABLES):
+        return None
+    from understudy.config.store import read_store_choice
+
+    return read_store_choice(home, os.environ)
 
 
 def store_exists(home: Path) -> bool:
     """False where the first conversation is still to come."""
-    return _database(home).exists()
+    return not is_file(home) or _database(home).exists()
+
+
+def is_file(home: Path) -> bool:
+    choice = _choose(home)
+    return choice is None or choice.url is None
 
 
 def store_place(home: Path) -> str:
-    """Where it is or will be, for people."""
+    """Where the file is or will be, for people."""
     return str(_database(home))
 
 
@@ -31,7 +65,7 @@ def open_to_others(home: Path) -> tuple[str, ...]:
     """Files and folders of the store that other users may read or write, each with its mode."""
     folder = state_dir(home)
     expected = {folder: 0o700} | dict.fromkeys(sorted([*folder.glob(f"{DATABASE}*"), *folder.glob(f"{SEARCH_INDEX}*")]), 0o600)
-    modes = {path: path.stat().st_mode & 0o777 for path in expected}
+    modes = {path: path.stat().st_mode & 0o777 for path in expected if path.exists()}
     return tuple(f"{path} (mode {mode:o}, expected {expected[path]:o})" for path, mode in modes.items() if mode & ~expected[path])
 
 

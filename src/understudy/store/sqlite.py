@@ -210,6 +210,10 @@ class SqliteLog:
             return None
         return Holder(self._claims.find_process(number_of(conversation_id)) if identify else None)
 
+    def is_held(self, number: int) -> bool:
+        """By another process."""
+        return self._claims.is_held_elsewhere(number)
+
     def _is_held_elsewhere(self, conversation_id: ConversationId) -> bool:
         return self._claims.is_held_elsewhere(number_of(conversation_id))
 

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -188,20 +189,30 @@ class Writer:
         return getattr(error, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
 
 
-class Handover:
+J = TypeVar("J")
+JobT = TypeVar("JobT", contravariant=True)
+
+
+class TakesJobs(Protocol[JobT]):
+    def submit(self, jobs: Sequence[JobT]) -> None: ...
+
+    def close(self, timeout: float) -> bool: ...
+
+
+class Handover(Generic[J]):
     """Hands to the writer what one step of the event loop has for it at the end of that step, or once it is enough for a commit.
 
     A thread that wakes while the loop is at work fights with it for the interpreter's lock. That was a tenth of the processor time
     of a reply with 50 sessions at work, and two thirds of the wake-ups of a single one.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop | None, writer: Writer) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop | None, writer: TakesJobs[J]) -> None:
         """Without a loop, everything is handed over at once."""
         self._loop = loop
         self._writer = writer
-        self._jobs: list[Job] = []
+        self._jobs: list[J] = []
 
-    def add(self, job: Job) -> None:
+    def add(self, job: J) -> None:
         self._jobs.append(job)
         if self._loop is None or len(self._jobs) == ENOUGH_FOR_A_COMMIT:
             self._hand_over()

@@ -7,10 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+import psycopg
+
+from tests.support.postgres import the_server
 from understudy.protocol.ids import ConversationId
 from understudy.store.log import Claim, EventLog, Holder
 from understudy.store.memory import Memory, MemoryLog
+from understudy.store.postgres.log import PostgresLog
 from understudy.store.sqlite import SqliteLog
+
+LEASE = 6.0  # so that what a renewal shows is shown after little more than a second
 
 
 class Process(EventLog, Protocol):
@@ -73,10 +79,33 @@ class MemoryStore:
         return await _claim(other, conversation_id)
 
 
+class PostgresStore:
+    raises_at_claim = True
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._url = the_server().new_tables()
+        self._logs: list[PostgresLog] = []
+
+    def open(self) -> PostgresLog:
+        self._logs.append(PostgresLog(self._folder, self._url, asyncio.get_running_loop(), lease_seconds=LEASE))
+        return self._logs[-1]
+
+    def close(self) -> None:
+        for log in self._logs:
+            log.close()
+
+    async def take_from(self, holder: Process, other: Process, conversation_id: ConversationId) -> Claim:
+        """By an operator's hand, who knows nothing of leases. The next renewal shows it."""
+        with psycopg.connect(self._url) as connection:
+            connection.execute("DELETE FROM claims WHERE id = %s", (conversation_id,))
+        return await _claim(other, conversation_id)
+
+
 async def _claim(log: Process, conversation_id: ConversationId) -> Claim:
     claim = await log.claim(conversation_id)
     assert not isinstance(claim, Holder)
     return claim
 
 
-STORES: dict[str, Callable[[Path], SharedStore]] = {"sqlite": SqliteStore, "memory": MemoryStore}
+STORES: dict[str, Callable[[Path], SharedStore]] = {"sqlite": SqliteStore, "memory": MemoryStore, "postgres": PostgresStore}

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tests.store.conformance.stores import SharedStore
-from tests.store.conformance.writing import claim_of, place_of, written
+from tests.store.conformance.writing import claim_of, let_go, place_of, written
 from tests.store.records import append, new_id, noticed, opened, user_message
 from understudy.errors import BadRequest, Fenced, StoreError, UnknownConversation
 from understudy.protocol.ops import Decide, Interrupt, Send
@@ -58,7 +58,7 @@ async def test_an_append_counts_only_from_where_the_conversation_stands(store: S
         await append(log, noticed(new_id(), 1, 2))
     assert await place_of(log, name) == (2, 2, False)
     await append(other, noticed(name, 2, 3))
-    claim.release()
+    await let_go(other, claim)
 
 
 async def test_a_conversation_is_made_once(store: SharedStore) -> None:
@@ -100,12 +100,12 @@ async def test_a_claim_has_one_holder_and_comes_with_the_position(store: SharedS
     assert await other.holder(name) is not None
     assert await log.holder(name) is None, "our own claims are known to their holders"
     await append(log, opened(name))
-    claim.release()
-    claim.release()
+    await let_go(log, claim)
+    await let_go(log, claim)
     assert await other.holder(name) is None
     again = await claim_of(other, name)
     assert (again.position.epoch, again.position.last_seq, again.position.letters) == (1, 1, False)
-    claim.release()
+    await let_go(log, claim)
     assert await log.holder(name) is not None, "what was given back cannot be given back for another"
     assert not again.lost.is_set()
 
@@ -115,19 +115,19 @@ async def test_the_position_of_a_claim_is_true_whatever_was_known(store: SharedS
     name = new_id()
     claim = await claim_of(log, name)
     await append(log, opened(name))
-    claim.release()
+    await let_go(log, claim)
     for turn in range(2, 5):
         known = Position(turn - 1, turn - 1, as_of=claim.position.as_of)
         claim = await claim_of(log, name, known)  # nobody else has written
         assert (claim.position.epoch, claim.position.last_seq) == (turn - 1, turn - 1)
         await append(log, noticed(name, turn, turn, claims=True))
-        claim.release()
+        await let_go(log, claim)
     known = Position(4, 4, as_of=claim.position.as_of)
     foreign = await claim_of(other, name)
     await append(other, noticed(name, 5, 5, claims=True))
     other.post(name, Interrupt("1"))
     await append(other, noticed(name, 5, 6))
-    foreign.release()
+    await let_go(other, foreign)
     claim = await claim_of(log, name, known)
     assert (claim.position.epoch, claim.position.last_seq, claim.position.letters) == (5, 6, True)
 
@@ -143,7 +143,7 @@ async def test_the_last_append_gives_the_claim_back(store: SharedStore) -> None:
     assert await other.holder(name) is None, "whoever was told that it is written, and asks, is not refused"
     taken = await claim_of(other, name)
     assert (taken.position.epoch, taken.position.last_seq) == (2, 2)
-    claim.release()
+    await let_go(log, claim)
     assert await log.holder(name) is not None, "what went back with the append cannot be given back for another"
 
 
@@ -182,7 +182,7 @@ async def test_a_claim_that_is_lost_says_so_and_only_that_one(store: SharedStore
     assert called == ["lost"]
     assert not mine.lost.is_set()
     assert not taken.lost.is_set()
-    claim.release()
+    await let_go(log, claim)
     assert await log.holder(name) is not None, "a lost claim cannot be given back for its new holder"
     assert isinstance(await other.claim(kept), Holder)
 
@@ -215,7 +215,7 @@ async def test_letters_are_read_in_order_until_they_are_taken(store: SharedStore
     last = (await log.letters(name))[-1].number
     await append(log, noticed(name, 2, 3, taken=last))
     assert list(await other.letters(name)) == []
-    claim.release()
+    await let_go(log, claim)
 
 
 async def test_a_letter_to_nobody_is_refused(store: SharedStore) -> None:
@@ -336,7 +336,7 @@ async def test_equal_records_have_equal_digests_and_others_do_not(store: SharedS
     for number in range(2, 6):
         claim = await claim_of((log, other)[number % 2], one)
         await append((log, other)[number % 2], noticed(one, number, number, claims=True))
-        claim.release()
+        await let_go((log, other)[number % 2], claim)
         found = await log.find(one)
         assert found is not None
         assert found == await other.find(one)
@@ -382,7 +382,7 @@ async def test_whoever_listens_is_told_of_what_others_do(store: SharedStore) -> 
     claim = await claim_of(other, name)
     assert isinstance(await log.claim(name), Holder)
     told[0] = 0
-    claim.release()
+    await let_go(other, claim)
     await hinted()
     claim = await claim_of(other, name)
     assert await log.holder(name) is not None
@@ -409,7 +409,7 @@ async def test_many_conversations_written_at_once_keep_apart(store: SharedStore)
         claim = await claim_of(log, name)
         await append(log, opened(name))
         await asyncio.gather(*(append(log, noticed(name, 1, seq)) for seq in range(2, 8)))
-        claim.release()
+        await let_go(log, claim)
 
     await asyncio.gather(*(play(number) for number in range(len(names))))
     positions = await logs[0].positions(names)

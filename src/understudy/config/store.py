@@ -1,0 +1,81 @@
+"""Where conversations are kept: [understudy.store] of config.toml. Servers that are to share them name the same database.
+
+A caller, a project or a profile cannot choose it: what is in another place than expected is lost to whoever looks for it.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from understudy.config.file import read_config_file
+from understudy.config.home import expand
+from understudy.config.named_file import read_named_file
+from understudy.config.schema import Mismatch, TreeReader
+from understudy.errors import ConfigError
+
+VARIABLE = "UNDERSTUDY_STORE_URL_FILE"  # holds over the file: a secret is mounted where the configuration is the same for all
+SQLITE = "sqlite"
+SCHEMES = ("postgresql://", "postgres://")
+LEASE_SECONDS = 15.0
+SHORTEST_LEASE = 2.0
+_MOST_BYTES = 4096
+_WANTED = '"sqlite", or the address of a database such as "postgresql://understudy@db.internal/understudy"'
+
+
+class StoreChoice(msgspec.Struct, frozen=True):
+    url: str | None = None  # None: SQLite, in the state folder
+    lease_seconds: float = LEASE_SECONDS
+
+
+_OURS = StoreChoice()
+
+
+def read_store_choice(home: Path, env: Mapping[str, str]) -> StoreChoice:
+    """Raises `ConfigError`, in which no address stands: it may hold a password."""
+    tree = read_config_file(home).tree.get("understudy")
+    if VARIABLE not in env and (not isinstance(tree, Mapping) or not ("store" in tree or "cluster" in tree)):
+        return _OURS
+    file = read_config_file(home)
+    for slip in file.slips:
+        if slip.severe and slip.key.startswith("understudy.store."):  # else conversations would be begun in another place
+            raise ConfigError(f"`{slip.key}` in {file.path} {slip.word}")
+    try:
+        return _choice(home, TreeReader(file.tree), env)
+    except Mismatch as slip:
+        raise ConfigError(f"{slip.complaint}\nin `{slip.key}`\n`{slip.key}` should be {slip.wanted}.") from None
+
+
+def check_store(home: Path, read: TreeReader) -> None:
+    """Of a configuration as it holds for one conversation. Raises `Mismatch`."""
+    _choice(home, read, {}, reads_file=False)
+    for table in ("understudy.store", "understudy.cluster"):
+        if read.value(table) != TreeReader(read_config_file(home).tree).value(table):
+            raise Mismatch(table, "it can be set only in config.toml itself: it holds for the whole server", "left out here")
+
+
+def _choice(home: Path, read: TreeReader, env: Mapping[str, str], *, reads_file: bool = True) -> StoreChoice:
+    lease = read.amount("understudy.cluster.lease_seconds")
+    if lease is not None and lease < SHORTEST_LEASE:
+        complaint = f"invalid value: `{lease:g}`"
+        raise Mismatch("understudy.cluster.lease_seconds", complaint, f"a number of seconds, {SHORTEST_LEASE:g} or more")
+    url, file = read.text("understudy.store.url"), read.text("understudy.store.url_file")
+    if url is not None and file is not None:
+        raise Mismatch("understudy.store.url_file", "`url` is set, too, and only one of them can hold", "left out, or `url`")
+    if url is not None and not (url == SQLITE or url.startswith(SCHEMES)):
+        raise Mismatch("understudy.store.url", "invalid value: it is no address of a store", _WANTED)
+    named = env.get(VARIABLE) or file
+    if named and reads_file:
+        url = _in_file(expand(named, base=home, env=env), VARIABLE if env.get(VARIABLE) else "understudy.store.url_file")
+    return StoreChoice(None if url in (None, SQLITE) else url, LEASE_SECONDS if lease is None else lease)
+
+
+def _in_file(path: Path, key: str) -> str:
+    try:
+        url = read_named_file(path, _MOST_BYTES).decode().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise Mismatch(key, f"{path} cannot be read: {reason}", "the path of a file that holds the address of a database") from None
+    if not (url == SQLITE or url.startswith(SCHEMES)):
+        raise Mismatch(key, f"{path} holds no address of a store", f"the path of a file that holds {_WANTED}")
+    return url

@@ -1,0 +1,1 @@
+"""Moving all conversations from one kind of store into another: every digest and seal is followed on the way."""

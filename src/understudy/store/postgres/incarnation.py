@@ -1,0 +1,69 @@
+"""One life of this process as the database knows it: an id, a lease that is renewed, and the claims that hold as long as it does.
+
+A lease that has ended never comes back: whoever took what was held under it must not meet it again. The process goes on under a
+new id.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from threading import Lock
+from typing import Any
+from uuid import UUID, uuid4
+
+from psycopg import Connection
+
+from understudy.store.postgres.processes import host_name, identity
+
+KEPT = 0.85  # of a lease: after so much of it without a renewal nothing is held any more, before the database gives it away
+
+
+class Incarnation:
+    """Used by the threads that write and read, and by the event loop, which waits for none of them."""
+
+    def __init__(self, lease_seconds: float, host: str | None = None) -> None:
+        self.lease_seconds = lease_seconds
+        self.host = host or host_name()
+        self.worker = uuid4()
+        self.is_registered = False
+        self.is_over = False  # nothing is held under this id any more, and the next thing that is written has a new one
+        self.last_group = 0
+        self.on_registered: Callable[[], None] | None = None  # there is a lease to renew
+        self._renewed = time.monotonic()
+        self._lock = Lock()
+
+    def register(self, connection: Connection[Any]) -> UUID:
+        """The id under which this process may write. The database knows of it from now on."""
+        if self.is_registered and not self.is_over:
+            return self.worker
+        with self._lock:
+            if self.is_over:
+                connection.execute("SELECT u_leave(%s)", (self.worker,))
+                self.worker, self.is_registered, self.is_over = uuid4(), False, False
+            if not self.is_registered:
+                asked = time.monotonic()
+                what = self.worker, self.host, identity(), os.getpid(), float(self.lease_seconds)
+                connection.execute("SELECT u_register(%s, %s, %s, %s, %s)", what)
+                self.is_registered, self.last_group, self._renewed = True, 0, asked
+                if self.on_registered is not None:
+                    self.on_registered()
+            return self.worker
+
+    def renew(self, connection: Connection[Any]) -> bool:
+        """False where the lease has ended."""
+        if not self.is_registered or self.is_over:
+            return True
+        asked = time.monotonic()
+        renewing = "UPDATE workers SET seen = clock_timestamp() WHERE id = %s AND seen + lease > clock_timestamp()"
+        if not connection.execute(renewing, (self.worker,)).rowcount:
+            return False
+        self._renewed = asked
+        return True
+
+    def end(self) -> None:
+        self.is_over = True
+
+    @property
+    def has_ended(self) -> bool:
+        """By our own clock, which no network and no time server can change."""
+        return self.is_registered and not self.is_over and time.monotonic() - self._renewed > KEPT * self.lease_seconds

@@ -1,0 +1,213 @@
+"""The tables, and the functions by which they are written: one call for each thing that is written, one transaction for many.
+
+A change of this schema expands first and contracts a version later: `min_reader` is the oldest version of understudy's schema whose
+builds may go on to use the tables. Functions are replaced where they stand; one that needs other arguments gets another name.
+"""
+
+VERSION = 1
+MIN_READER = 1
+
+FENCED, GONE, EXISTS, MOVED, OTHER_GROUP, LEASE_ENDED = "UD001", "UD002", "UD003", "UD004", "UD005", "UD006"
+
+MIGRATIONS: tuple[str, ...] = (
+    """
+    CREATE TABLE about(
+        only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
+        version int NOT NULL,
+        min_reader int NOT NULL,
+        moved_to text                          -- nobody writes here any more
+    );
+    CREATE TABLE workers(                      -- processes that write, or listen
+        id uuid PRIMARY KEY,
+        host text NOT NULL,
+        process text NOT NULL,                 -- by which those on the same machine can tell whether it lives
+        pid int NOT NULL,
+        seen timestamptz NOT NULL,             -- by the database's clock, like every time of a lease
+        lease interval NOT NULL
+    );
+    CREATE TABLE groups(worker uuid PRIMARY KEY, last bigint NOT NULL);  -- the last transaction of each worker
+    CREATE TABLE conversations(
+        number bigint PRIMARY KEY,             -- 63 bits of the id: the key of the other tables
+        id text NOT NULL UNIQUE,
+        epoch int NOT NULL,
+        last_seq int NOT NULL,
+        created_at float8 NOT NULL,
+        updated_at float8 NOT NULL,
+        archived boolean NOT NULL DEFAULT false,
+        summary bytea NOT NULL,
+        owner text NOT NULL DEFAULT 'local',
+        digest bytea NOT NULL,
+        seal bytea NOT NULL,
+        letters bigint NOT NULL DEFAULT 0      -- the number of the last one
+    );
+    CREATE INDEX conversations_by_activity ON conversations(archived, updated_at, number);
+    CREATE TABLE records(
+        conversation bigint NOT NULL,
+        seq int NOT NULL,
+        parent int NOT NULL,
+        turn text NOT NULL,
+        at float8 NOT NULL,
+        data bytea NOT NULL,
+        digest bytea,
+        PRIMARY KEY(conversation, seq)
+    );
+    CREATE TABLE older_digests(conversation bigint PRIMARY KEY, digests bytea NOT NULL);
+    CREATE TABLE said(conversation bigint NOT NULL, number int NOT NULL, data bytea NOT NULL, PRIMARY KEY(conversation, number));
+    CREATE TABLE inbox(conversation bigint NOT NULL, number bigint NOT NULL, op bytea NOT NULL, PRIMARY KEY(conversation, number));
+    CREATE TABLE claims(conversation bigint PRIMARY KEY, id text NOT NULL, worker uuid NOT NULL, since timestamptz NOT NULL);
+    CREATE INDEX claims_by_worker ON claims(worker);
+    """,
+)
+
+# Made anew by each `store init`, in this order.
+FUNCTIONS = """
+CREATE OR REPLACE FUNCTION u_refuse(code text, why text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION USING ERRCODE = code, MESSAGE = why;
+END $$;
+
+CREATE OR REPLACE FUNCTION u_alive(w uuid) RETURNS boolean LANGUAGE sql VOLATILE AS
+    'SELECT EXISTS (SELECT 1 FROM workers WHERE id = w AND seen + lease > clock_timestamp())';
+
+-- One channel for each host: a database with other tables of ours, and every other host, wakes nobody here.
+CREATE OR REPLACE FUNCTION u_channel(host text) RETURNS text LANGUAGE sql STABLE AS
+    $$ SELECT 'understudy_' || 'about'::regclass::oid || '_' || left(md5(host), 16) $$;
+
+CREATE OR REPLACE FUNCTION u_register(w uuid, host_ text, process_ text, pid_ int, lease_ float8) RETURNS void
+    LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM workers WHERE seen + lease < clock_timestamp() - interval '1 day';
+    DELETE FROM groups g WHERE NOT EXISTS (SELECT 1 FROM workers WHERE id = g.worker) AND g.worker <> w;
+    INSERT INTO workers VALUES (w, host_, process_, pid_, clock_timestamp(), make_interval(secs => lease_)) ON CONFLICT DO NOTHING;
+    INSERT INTO groups VALUES (w, 0) ON CONFLICT DO NOTHING;
+END $$;
+
+-- The first of every transaction. It counts only behind the one that its worker believes to be the last: a transaction that was
+-- sent twice, because nobody heard what became of it, is done once.
+CREATE OR REPLACE FUNCTION u_group(w uuid, before bigint, mine bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE place text;
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared(7264, 'about'::regclass::oid::int);  -- whoever moves all of it away waits for us
+    SELECT moved_to INTO place FROM about;
+    IF place IS NOT NULL THEN PERFORM u_refuse('UD004', place); END IF;
+    UPDATE groups SET last = mine WHERE worker = w AND last = before;
+    IF NOT FOUND THEN PERFORM u_refuse('UD005', 'another transaction'); END IF;
+END $$;
+
+-- Several conversations, always in one order: two transactions that write to the same ones cannot wait for each other.
+CREATE OR REPLACE FUNCTION u_lock(numbers bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM 1 FROM conversations WHERE number = ANY(numbers) ORDER BY number FOR NO KEY UPDATE;
+END $$;
+
+CREATE OR REPLACE FUNCTION u_claim(c bigint, name text, w uuid, OUT taken boolean, OUT epoch_ int, OUT last_seq_ int,
+    OUT letters_ boolean, OUT digest_ bytea, OUT seal_ bytea, OUT host_ text,
+    OUT process_ text, OUT pid_ int, OUT since_ float8, OUT worker_ uuid)
+    LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT u_alive(w) THEN PERFORM u_refuse('UD006', 'the lease has ended'); END IF;
+    INSERT INTO claims AS k VALUES (c, name, w, clock_timestamp())
+        ON CONFLICT (conversation) DO UPDATE SET worker = w, since = clock_timestamp() WHERE k.worker = w OR NOT u_alive(k.worker);
+    taken := FOUND;
+    IF NOT taken THEN
+        SELECT x.host, x.process, x.pid, extract(epoch FROM k.since), k.worker INTO host_, process_, pid_, since_, worker_
+            FROM claims k LEFT JOIN workers x ON x.id = k.worker WHERE k.conversation = c;
+        RETURN;
+    END IF;
+    -- From here on whoever had it before writes nothing more.
+    UPDATE conversations SET epoch = epoch + 1 WHERE number = c RETURNING epoch - 1, last_seq, digest, seal
+        INTO epoch_, last_seq_, digest_, seal_;
+    letters_ := EXISTS (SELECT 1 FROM inbox WHERE conversation = c);
+END $$;
+
+CREATE OR REPLACE FUNCTION u_release(c bigint, w uuid) RETURNS void LANGUAGE sql AS
+    'DELETE FROM claims WHERE conversation = c AND worker = w';
+
+CREATE OR REPLACE FUNCTION u_leave(w uuid) RETURNS text[] LANGUAGE plpgsql AS $$
+DECLARE freed text[];
+BEGIN
+    WITH gone AS (DELETE FROM claims WHERE worker = w RETURNING id) SELECT array_agg(id) INTO freed FROM gone;
+    DELETE FROM workers WHERE id = w;
+    DELETE FROM groups WHERE worker = w;
+    RETURN coalesce(freed, '{}');
+END $$;
+
+CREATE OR REPLACE FUNCTION u_open(c bigint, name text, w uuid, e int, last int, made float8, at_ float8, summary_ bytea,
+    owner_ text, digest_ bytea, seal_ bytea, keeps boolean) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO conversations(number, id, epoch, last_seq, created_at, updated_at, summary, owner, digest, seal)
+        VALUES (c, name, e, last, made, at_, summary_, owner_, digest_, seal_) ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN PERFORM u_refuse('UD003', 'it is there already'); END IF;
+    IF keeps THEN  -- nobody could know of it, so the claim on it is asked for with its first record
+        INSERT INTO claims VALUES (c, name, w, clock_timestamp()) ON CONFLICT DO NOTHING;
+    ELSE  -- or it goes back with it
+        DELETE FROM claims WHERE conversation = c AND worker = w;
+    END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION u_append(c bigint, w uuid, e int, before int, last int, at_ float8, summary_ bytea, digest_ bytea,
+    seal_ bytea, clears boolean, takes bigint, releases boolean) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE conversations SET last_seq = last, updated_at = greatest(updated_at, at_), summary = summary_, digest = digest_,
+        seal = coalesce(seal_, seal) WHERE number = c AND epoch = e AND last_seq = before;
+    IF NOT FOUND THEN PERFORM u_refuse('UD001', 'it has been taken over'); END IF;
+    IF clears THEN DELETE FROM said WHERE conversation = c; END IF;
+    IF takes > 0 THEN DELETE FROM inbox WHERE conversation = c AND number <= takes; END IF;
+    IF releases THEN DELETE FROM claims WHERE conversation = c AND worker = w; END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION u_records(c bigint, seqs int[], parents int[], turns text[], ats float8[], datas bytea[],
+    digests bytea[])
+    RETURNS void LANGUAGE sql AS
+    'INSERT INTO records SELECT c, * FROM unnest(seqs, parents, turns, ats, datas, digests)';
+
+CREATE OR REPLACE FUNCTION u_said(c bigint, e int, adds boolean, printed bytea, piece bytea) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    -- The row is locked: what is added comes before or after a record that clears it, never beside it.
+    PERFORM 1 FROM conversations WHERE number = c AND epoch <= e FOR NO KEY UPDATE;
+    IF NOT FOUND THEN RETURN; END IF;
+    IF NOT adds THEN DELETE FROM said WHERE conversation = c; END IF;
+    IF printed IS NOT NULL THEN
+        INSERT INTO said VALUES (c, 0, printed) ON CONFLICT (conversation, number) DO UPDATE SET data = printed;
+    END IF;
+    IF piece IS NOT NULL THEN
+        INSERT INTO said SELECT c, coalesce(max(number), 0) + 1, piece FROM said WHERE conversation = c;
+    END IF;
+END $$;
+
+-- Letters are numbered under the lock of their conversation, so that whoever has read one has read all before it.
+CREATE OR REPLACE FUNCTION u_post(c bigint, op_ bytea) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE next bigint;
+BEGIN
+    UPDATE conversations SET letters = letters + 1 WHERE number = c RETURNING letters INTO next;
+    IF NOT FOUND THEN PERFORM u_refuse('UD002', 'it is not there'); END IF;
+    INSERT INTO inbox VALUES (c, next, op_);
+END $$;
+
+CREATE OR REPLACE FUNCTION u_archive(c bigint, archived_ boolean) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE conversations SET archived = archived_ WHERE number = c;
+    IF NOT FOUND THEN PERFORM u_refuse('UD002', 'it is not there'); END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION u_seal(c bigint, last int, digest_ bytea, seal_ bytea) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE conversations SET seal = seal_ WHERE number = c AND last_seq = last AND digest = digest_;
+    IF NOT FOUND THEN PERFORM u_refuse('UD001', 'it has been taken over'); END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION u_delete(c bigint) RETURNS void LANGUAGE sql AS $$
+    DELETE FROM conversations WHERE number = c;
+    DELETE FROM records WHERE conversation = c;
+    DELETE FROM said WHERE conversation = c;
+    DELETE FROM older_digests WHERE conversation = c;
+    DELETE FROM inbox WHERE conversation = c;
+$$;
+
+-- A hint, after which others look for themselves. Where nobody else is there, nothing is said.
+CREATE OR REPLACE FUNCTION u_tell(w uuid, names text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_notify(u_channel(host), w || ' ' || names) FROM
+        (SELECT DISTINCT host FROM workers WHERE id <> w AND seen + lease > clock_timestamp()) hosts;
+END $$;
+"""

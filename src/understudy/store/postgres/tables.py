@@ -1,0 +1,59 @@
+"""Making the tables, bringing older ones up to date, and refusing those that are newer than this build knows."""
+
+from typing import Any, cast
+
+from psycopg import Connection
+from psycopg.sql import SQL
+
+from understudy.errors import StoreError
+from understudy.store.postgres.schema import FUNCTIONS, MIGRATIONS, MIN_READER, VERSION
+
+_ONE_AT_A_TIME = 7265
+
+
+def init_tables(connection: Connection[Any], place: str) -> int | None:
+    """In one transaction. The version that was there before; None: nothing was."""
+    with connection.transaction():
+        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_ONE_AT_A_TIME,))
+        before = _version(connection)
+        if before is not None:
+            _refuse_newer(*before, place)
+        found = 0 if before is None else before[0]
+        for migration in MIGRATIONS[found:]:
+            connection.execute(SQL(cast(Any, migration)))
+        if found <= VERSION:
+            connection.execute(SQL(cast(Any, FUNCTIONS)))
+            connection.execute(
+                "INSERT INTO about(version, min_reader) VALUES (%s, %s) ON CONFLICT (only_row)"
+                " DO UPDATE SET version = excluded.version, min_reader = excluded.min_reader",
+                (VERSION, MIN_READER),
+            )
+        return None if before is None else before[0]
+
+
+def check_version(connection: Connection[Any], place: str) -> None:
+    """Raises `StoreError` unless these are tables that this build knows how to use."""
+    found = _version(connection)
+    if found is None:
+        raise StoreError(f"conversation store: {place} has no tables of ours yet: run `understudy store init`")
+    _refuse_newer(*found, place)
+    if found[0] < VERSION:
+        raise StoreError(
+            f"conversation store: the tables of {place} are of version {found[0]}, and this understudy needs {VERSION}: "
+            "run `understudy store init`"
+        )
+
+
+def _version(connection: Connection[Any]) -> tuple[int, int] | None:
+    there = connection.execute("SELECT to_regclass('about') IS NOT NULL").fetchone()
+    if there is None or not there[0]:
+        return None
+    return connection.execute("SELECT version, min_reader FROM about").fetchone()
+
+
+def _refuse_newer(version: int, min_reader: int, place: str) -> None:
+    if min_reader > VERSION:
+        raise StoreError(
+            f"conversation store: the tables of {place} were made by a newer understudy (version {version}, for builds that know "
+            f"{min_reader}; this one knows {VERSION}); upgrade understudy"
+        )

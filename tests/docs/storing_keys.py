@@ -1,0 +1,44 @@
+"""What the keys of `[understudy.store]` and `[understudy.cluster]` do, shown with the real program."""
+
+from pathlib import Path
+
+from tests.e2e.scenes import text_of
+from tests.support.postgres import the_server, why_not
+from understudy.testing import McpProcess, ScriptedModel, say
+
+AWAY = "postgresql://nobody@127.0.0.1:1/nothing"  # nothing listens there
+
+
+async def show_where_conversations_are_kept(folder: Path) -> None:
+    """`url` and `url_file`."""
+    folder.mkdir()
+    (folder / "address").write_text(AWAY + "\n")
+    for key, value in (("url", AWAY), ("url_file", str(folder / "address"))):
+        config = {f"understudy.store.{key}": value}
+        async with McpProcess("http://127.0.0.1:9/v1", cwd=folder, home=folder / key, config=config) as client:
+            said = text_of(await client.call_tool("codex", prompt="hello"))
+            assert "postgresql://nobody@127.0.0.1:1/nothing does not answer" in said
+
+
+async def show_the_lease(folder: Path) -> None:
+    """`lease_seconds`, where there is a server."""
+    if why_not() is not None:
+        return
+    import psycopg
+
+    folder.mkdir()
+    url = the_server().new_tables()
+    config = {"understudy.store.url": url, "understudy.cluster.lease_seconds": 7}
+    async with (
+        ScriptedModel([say("hello")]) as model,
+        McpProcess(model, cwd=folder, home=folder / "home", config=config) as client,
+    ):
+        assert text_of(await client.call_tool("codex", prompt="hello")) == "hello"
+        with psycopg.connect(url) as connection:
+            assert connection.execute("SELECT extract(epoch FROM lease)::int FROM workers").fetchall() == [(7,)]
+
+
+STORING = {
+    show_where_conversations_are_kept: ("understudy.store.url", "understudy.store.url_file"),
+    show_the_lease: ("understudy.cluster.lease_seconds",),
+}
