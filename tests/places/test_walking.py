@@ -1,5 +1,6 @@
 """Real paths of many at once, and opening without following a link: by the walk, and by the one call that the sandbox has."""
 
+import itertools
 import os
 import sys
 from collections.abc import Callable
@@ -15,6 +16,14 @@ NAMES = ("a", "b", "c")
 _part = st.sampled_from((*NAMES, "missing", ".."))
 _path = st.lists(_part, min_size=1, max_size=5).map("/".join)
 _tree = st.lists(st.tuples(_path, st.sampled_from(("folder", "file", "link")), _path), max_size=8)
+
+
+def test_a_path_is_plain_where_making_it_normal_changes_nothing() -> None:
+    for length in range(7):
+        for characters in itertools.product("/.a", repeat=length):
+            path = "".join(characters)
+            normal = path.startswith("/") and not path.startswith("//") and path == os.path.normpath(path)
+            assert walking.is_plain(path) == normal, path
 
 
 def _grow(top: Path, tree: list[tuple[str, str, str]]) -> None:

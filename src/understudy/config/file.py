@@ -23,7 +23,7 @@ class ConfigFile(msgspec.Struct, frozen=True):
     slips: tuple[Slip, ...]
 
 
-_read_files: dict[Path, tuple[_Stamp, ConfigFile]] = {}
+_read_files: dict[str, tuple[_Stamp, ConfigFile]] = {}
 
 
 def absent_file(home: Path) -> ConfigFile:
@@ -33,20 +33,21 @@ def absent_file(home: Path) -> ConfigFile:
 
 def read_config_file(home: Path, name: str = "config.toml") -> ConfigFile:
     """A file of the configuration folder; one that is not there is empty. Raises `ConfigError` with the place of a slip."""
-    path = home / name
+    spelled = f"{home}/{name}"  # not yet as a path: this is asked for every conversation
     try:
-        stamp = _stamp(os.stat(path))
+        stamp = _stamp(os.stat(spelled))
     except FileNotFoundError:
-        return _absent(path)
+        return _absent(home / name)
     except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from None
-    known = _read_files.get(path)
+        raise ConfigError(f"cannot read {spelled}: {error.strerror}") from None
+    known = _read_files.get(spelled)
     if known and known[0] == stamp:
         return known[1]
+    path = home / name
     stamp, text = _read(path)
     tree = parse_toml(path, text)
     file = ConfigFile(path, tree, tuple(find_slips(tree)))
-    _read_files[path] = stamp, file
+    _read_files[spelled] = stamp, file
     return file
 
 

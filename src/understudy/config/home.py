@@ -1,7 +1,8 @@
 """Where the user's files lie: `$CODEX_HOME`, else `~/.codex`. Ours are in the folder `understudy` beneath it."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 from understudy.errors import ConfigError
@@ -57,10 +58,7 @@ def expand(text: str, *, base: Path, env: Mapping[str, str]) -> Path:
     return base / text
 
 
+# Links are not followed. Where there is nothing, `os.path.lexists` makes an exception and takes three times as long.
+is_there: Callable[[str | os.PathLike[str]], bool] = os.path.lexists
 if os.access in os.supports_follow_symlinks:
-
-    def is_there(path: str | os.PathLike[str]) -> bool:
-        """Links are not followed. Where there is nothing, `os.path.lexists` makes an exception and takes three times as long."""
-        return os.access(path, os.F_OK, follow_symlinks=False)
-else:
-    is_there = os.path.lexists
+    is_there = partial(os.access, mode=os.F_OK, follow_symlinks=False)

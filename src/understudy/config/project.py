@@ -42,11 +42,13 @@ def project_folders(cwd: str) -> list[str]:
     In plain text: this is done for every conversation.
     """
     folders = [cwd]
-    while not (is_there(f"{folders[-1]}/.git") and begins_repository(folders[-1])):
-        above = os.path.dirname(folders[-1])
-        if above == folders[-1]:
+    folder = cwd
+    while not (is_there(f"{folder}/.git") and begins_repository(folder)):
+        above = folder.rpartition("/")[0] or "/"
+        if above == folder:
             return [cwd]
-        folders.append(above)
+        folder = above
+        folders.append(folder)
     return folders
 
 

@@ -25,14 +25,33 @@ MOST_MEGABYTES = 1 << 40  # in bytes, what the system can be told
 _FOLDERS_OF_HOMES = ("/home", "/Users")
 
 
+class _Spelled:
+    """The paths of the settings that were asked about last, as text: conversations share them, and there may be many paths."""
+
+    def __init__(self) -> None:
+        self._known: tuple[SandboxSettings | None, tuple[str, ...], tuple[str, ...]] = None, (), ()  # set together
+
+    def __call__(self, settings: SandboxSettings) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Of the roots and of what is masked."""
+        known, roots, masked = self._known
+        if known is not settings:
+            roots, masked = tuple(map(str, settings.writable_roots)), tuple(map(str, settings.mask))
+            self._known = settings, roots, masked
+        return roots, masked
+
+
+_spelled = _Spelled()
+
+
 def places_of(config: Config, known: Pins | None = None) -> Places:
     """The places of a conversation as its configuration names them: pinned as `known`, and the rest as it is now."""
-    sandbox = config.sandbox
-    load_nothing_from((str(config.cwd), *map(str, sandbox.writable_roots)))
+    sandbox, cwd = config.sandbox, str(config.cwd)
+    roots, masked = _spelled(sandbox)
+    load_nothing_from((cwd, *roots))
     return pin_places(
-        str(config.cwd),
-        (str(root) for root in sandbox.writable_roots),
-        masked=(str(path) for path in sandbox.mask),
+        cwd,
+        roots,
+        masked=masked,
         protected=sandbox.protect,
         contained=sandbox.mode != "danger-full-access",
         known=known,

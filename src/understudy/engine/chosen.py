@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import msgspec
+
 from understudy.protocol.records import Overrides
 
 
@@ -12,10 +14,10 @@ def with_changes(before: Overrides, after: Overrides) -> Overrides:
 
 def merge(before: Overrides, after: Overrides) -> Overrides:
     """Later choices over earlier ones; `config` keys one by one."""
-    chosen: dict[str, Any] = {
-        name: getattr(before, name) if getattr(after, name) is None else getattr(after, name)
-        for name in Overrides.__struct_fields__
-    }
+    chosen = msgspec.structs.asdict(before)
+    for name, choice in msgspec.structs.asdict(after).items():
+        if choice is not None:
+            chosen[name] = choice
     chosen["config"] = {**(before.config or {}), **(after.config or {})} or None
     return Overrides(**chosen)
 

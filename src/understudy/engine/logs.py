@@ -21,6 +21,7 @@ class Logs:
         self._loop = loop
         self._open_log = open_log
         self._store: Store | None = None
+        self._temporary: Path | None = None
         self._in_memory: InMemory | None = None
 
     def store(self) -> Store:
@@ -47,7 +48,9 @@ class Logs:
         """Where the commands of a conversation have their temporary files."""
         if self._in_memory is not None and (not kept or not self.is_kept(conversation_id)):
             return self._in_memory.temporary_folder(conversation_id)
-        return state_dir(self._home()) / "tmp" / conversation_id
+        if self._temporary is None:
+            self._temporary = state_dir(self._home()) / "tmp"
+        return self._temporary / conversation_id
 
     async def is_held(self, conversation_id: ConversationId) -> bool:
         """By any process."""

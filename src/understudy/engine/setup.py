@@ -239,11 +239,14 @@ def _settings_later(config: Config, provider: Provider, env: Mapping[str, str]) 
 def _settings_in(private_tmp: Path, places: Places, shared: "Callable[[], ToolSettings]") -> "Callable[[], ToolSettings]":
     """A conversation's own."""
 
-    @cache
-    def settings() -> "ToolSettings":
-        from understudy.engine.tool_settings import of_conversation
+    made: list[ToolSettings] = []
 
-        return of_conversation(shared(), places, private_tmp)
+    def settings() -> "ToolSettings":
+        if not made:
+            from understudy.engine.tool_settings import of_conversation
+
+            made.append(of_conversation(shared(), places, private_tmp))
+        return made[0]
 
     return settings
 

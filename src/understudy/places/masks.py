@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from understudy.places.placeholders import is_marked, is_placeholder
 from understudy.places.resolving import is_within
-from understudy.places.walking import ANYTHING, real_paths
+from understudy.places.walking import ANYTHING, is_plain, real_paths
 
 Identity = tuple[int, int]  # device and inode
 _MOST_SEARCHED = 100_000  # entries of masked folders that are looked through for a second name of a file
@@ -17,9 +17,12 @@ class Masks:
 
     def __init__(self, paths: Iterable[str]) -> None:
         """Absolute paths; that of a link counts as well as where it leads."""
-        spelled = list(paths)
-        normal = map(os.path.normpath, spelled)
-        self.paths = tuple(dict.fromkeys(each for pair in zip(normal, real_paths(spelled), strict=True) for each in pair))
+        spelled = tuple(paths)
+        known: dict[str, None] = {}
+        for path, real in zip(spelled, real_paths(spelled), strict=True):
+            known[path if is_plain(path) else os.path.normpath(path)] = None
+            known[real] = None
+        self.paths = tuple(known)
         self._noted: dict[str, Identity] = {}
 
     def covering(self, path: str) -> str | None:

@@ -24,9 +24,10 @@ def open_plain(path: "bytes | str") -> int:
     """
     current = os.open("/", FOLDER)
     names = [name for name in os.fsencode(path).split(b"/") if name]
+    last = len(names) - 1
     for index, name in enumerate(names):
         try:
-            following = step(current, name, FOLDER if index < len(names) - 1 else ANYTHING)
+            following = step(current, name, FOLDER if index < last else ANYTHING)
         finally:
             os.close(current)
         current = following
@@ -92,7 +93,7 @@ def real_paths(paths: "Iterable[str]", linked: "set[str] | None" = None) -> "lis
     """
     known: dict[str, str] = {}
     met: set[str] = set() if linked is None else linked
-    return [_real(path, known, met) if _is_plain(path) else _odd(path, met) for path in paths]
+    return [_real(path, known, met) if is_plain(path) else _odd(path, met) for path in paths]
 
 
 def _odd(path: str, met: "set[str]") -> str:
@@ -100,14 +101,18 @@ def _odd(path: str, met: "set[str]") -> str:
     return os.path.realpath(path)
 
 
-def _is_plain(path: str) -> bool:
-    return path.startswith("/") and not path.startswith("//") and path == os.path.normpath(path)
+def is_plain(path: str) -> bool:
+    """Whether it is absolute, and `os.path.normpath` would leave it as it is. Without a call: this is asked of many paths."""
+    if path[:1] != "/" or "//" in path or "/./" in path or "/../" in path:
+        return False
+    return path == "/" or not (path[-1] == "/" or path[-2:] == "/." or path[-3:] == "/..")
 
 
 def _real(path: str, known: "dict[str, str]", met: "set[str]") -> str:
     if path not in known:
         folder, _, name = path.rpartition("/")
-        real = f"{_real(folder, known, met).rstrip('/') if folder else ''}/{name}"
+        above = "" if not folder else known[folder] if folder in known else _real(folder, known, met)
+        real = f"/{name}" if above == "/" else f"{above}/{name}"
         try:
             is_link = os.lstat(real).st_mode & _KIND == _LINK
         except OSError:
