@@ -1,12 +1,16 @@
 """Which tools a model is offered, and which of them may run beside others."""
 
+import json
+
 import pytest
 
+from understudy.engine.instructions import conditions, instructions_for
 from understudy.models.families import FAMILIES, UNKNOWN, Family, family_of
 from understudy.tools.registry import TOOLS, OfferConditions, offered, only_reads
 
 ALL = [entry.names[0] for entry in TOOLS]
 NEEDED = {"shell", "read_file", "search", "list_files", "edit_file", "update_plan"}
+MOST_BYTES = 11_500  # with these the request of a short task has less than 12,000
 READING = {"read_file", "search", "list_files", "view_image"}
 
 
@@ -36,3 +40,11 @@ def test_every_family_can_run_read_and_edit_and_misses_only_tools_that_there_are
 def test_only_tools_that_change_nothing_and_ask_nobody_run_beside_others() -> None:
     assert {name for entry in TOOLS for name in entry.names if only_reads(name)} == READING
     assert not only_reads("mcp__server__read_file")
+
+
+def test_what_goes_along_with_every_request_is_short() -> None:
+    """For a model that nobody knows: all tools, and all parts of the instructions."""
+    tools = offered(OfferConditions("never", "workspace-write", True, 60, without=UNKNOWN.without))
+    told = [{"name": each.name, "description": each.description, "strict": False, "parameters": each.parameters} for each in tools]
+    sent = json.dumps({"instructions": instructions_for(conditions()), "tools": told}, separators=(",", ":"))
+    assert len(sent.encode()) <= MOST_BYTES

@@ -49,7 +49,7 @@ def _exec_command(offer: OfferConditions) -> ToolSpec:
             "enum": ["use_default", "require_escalated"],
             "description": "require_escalated: run it outside the sandbox. The user is asked first.",
         }
-        properties["justification"] = _text_property("With require_escalated: one sentence for the user on why it is needed.")
+        properties["justification"] = _text_property("For that: one plain sentence for the user on why.")
     return ToolSpec("exec_command", _text("exec_command"), _object(dict(sorted(properties.items())), ["cmd"]))
 
 
@@ -143,7 +143,10 @@ def _file(name: str) -> str:
 
 
 def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    return {"type": "object", "properties": properties, "required": required}
+
+
+_TEXT = {"type": "string"}
 
 
 def _text_property(description: str) -> dict[str, Any]:
@@ -154,58 +157,57 @@ def _shell_parameters(offer: OfferConditions, escalation: bool) -> dict[str, Any
     properties: dict[str, Any] = {
         "command": {
             "type": "array",
-            "items": {"type": "string"},
-            "description": 'Program and arguments, run as they stand. For shell syntax give ["bash", "-lc", "…"].',
+            "items": _TEXT,
+            "description": 'Program and arguments, no shell line: for pipes, globs or && give ["bash", "-lc", "…"].',
         },
-        "workdir": _text_property("Folder to run it in; a relative one starts at the working directory."),
+        "workdir": _TEXT,
         "timeout": {
             "type": "number",
-            "description": f"Milliseconds after which it is ended. Default {offer.command_seconds * 1000}.",
+            "description": f"Milliseconds, default {offer.command_seconds * 1000}.",
         },
     }
     if escalation:
         properties["with_escalated_permissions"] = {
             "type": "boolean",
-            "description": "True to run it outside the sandbox. The user is asked first.",
+            "description": "Run it outside the sandbox. The user is asked first.",
         }
-        properties["justification"] = _text_property("With escalated permissions: one sentence for the user on why it is needed.")
+        properties["justification"] = _text_property("For that: one plain sentence for the user on why.")
     return _object(dict(sorted(properties.items())), ["command"])
 
 
 _EXEC: dict[str, Any] = {
     "cmd": _text_property("The line, for bash."),
-    "workdir": _text_property("Folder to run it in; a relative one starts at the working directory."),
+    "workdir": _TEXT,
     "shell": _text_property("Another shell."),
-    "login": {"type": "boolean", "description": "False: not as a login shell."},
-    "tty": {"type": "boolean", "description": "True: with a terminal, for programs that ask or draw."},
-    "yield_time_ms": {"type": "number", "description": "How long to wait for its end: 250 to 30000, default 10000."},
-    "max_output_tokens": {"type": "number", "description": "Beyond it output is cut in its middle. Default 10000."},
+    "login": {"type": "boolean", "description": "False: no login shell."},
+    "tty": {"type": "boolean", "description": "With a terminal, for programs that ask or draw."},
+    "yield_time_ms": {"type": "number", "description": "250 to 30000, default 10000."},
+    "max_output_tokens": {"type": "number", "description": "Default 10000."},
 }
 _WRITE = _object(
     {
-        "chars": _text_property("What to type."),
+        "chars": _TEXT,
         "max_output_tokens": _EXEC["max_output_tokens"],
-        "session_id": {"type": "number", "description": "From exec_command."},
+        "session_id": {"type": "number"},
         "yield_time_ms": {
             "type": "number",
-            "description": "How long to wait for output: 250 to 30000, default 250; with empty chars 5000 to 300000, default 5000.",
+            "description": "250 to 30000, default 250; without chars 5000 to 300000, default 5000.",
         },
     },
     ["session_id"],
 )
 _STEP = _object(
-    {"status": _text_property("pending, in_progress or completed"), "step": _text_property("The step, in a few words.")},
+    {"status": _text_property("pending, in_progress or completed"), "step": _TEXT},
     ["step", "status"],
 )
 _PLAN = _object(
     {
-        "explanation": _text_property("Why the plan changed, if it did."),
-        "plan": {"type": "array", "items": _STEP, "description": "All steps, in order."},
+        "explanation": _TEXT,
+        "plan": {"type": "array", "items": _STEP},
     },
     ["plan"],
 )
-_PATCH = _object({"input": _text_property("The whole patch, from *** Begin Patch to *** End Patch.")}, ["input"])
-_GLOB = _text_property("Only files that fit: `*.py`, `src/**/*.{ts,tsx}`, `!*.md`.")
+_PATCH = _object({"input": _TEXT}, ["input"])
 
 
 def _number(description: str) -> dict[str, Any]:
@@ -214,35 +216,35 @@ def _number(description: str) -> dict[str, Any]:
 
 _READ = _object(
     {
-        "path": _text_property("The file."),
-        "start_line": _number("First line, from 1."),
-        "end_line": _number("Last line, included."),
+        "path": _TEXT,
+        "start_line": _number("From 1."),
+        "end_line": _number("Included."),
     },
     ["path"],
 )
-_VIEW = _object({"path": _text_property("The file.")}, ["path"])
+_VIEW = _object({"path": _TEXT}, ["path"])
 _SEARCH = _object(
     {
-        "pattern": _text_property("Regular expression."),
-        "path": _text_property("Folder or file to search."),
-        "glob": _GLOB,
+        "pattern": _TEXT,
+        "path": _TEXT,
+        "glob": _text_property("Such as *.py, src/**/*.{ts,tsx}, !*.md"),
         "max_results": _number("Default 100."),
     },
     ["pattern"],
 )
 _LIST = _object(
     {
-        "path": _text_property("The folder."),
-        "glob": _GLOB,
-        "depth": _number("Levels of folders."),
+        "path": _TEXT,
+        "glob": _TEXT,
+        "depth": _number("Levels."),
     },
     [],
 )
 _EDIT = _object(
     {
-        "path": _text_property("The file."),
-        "old_text": _text_property("What stands there now."),
-        "new_text": _text_property("What is to stand there."),
+        "path": _TEXT,
+        "old_text": _TEXT,
+        "new_text": _TEXT,
         "replace_all": {"type": "boolean"},
     },
     ["path", "old_text", "new_text"],
