@@ -5,7 +5,7 @@ import os
 import sys
 import uuid
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from understudy.cli.meant import find_meant, settle_words
@@ -46,7 +46,7 @@ def run(options: Namespace) -> int:
 def _export(options: Namespace) -> int:
     settle_words(options, "export")
     listed, entries = wait_for(lambda: _read_stored(options))
-    lines = export_lines(listed, entries)
+    lines = export_lines(listed, entries) if options.format == "json" else _for_people(options.format, listed, entries)
     if is_stdout(options.output):
         if sys.stdout.isatty():
             raise BadRequest("an export is not for a terminal: give it a file with -o FILE, or a pipe")
@@ -59,10 +59,17 @@ def _export(options: Namespace) -> int:
     return 0
 
 
+def _for_people(form: str, listed: Listed, entries: Sequence[Entry]) -> Iterator[bytes]:
+    from understudy.servers.sharing.writing import text_lines  # only here
+
+    for line in text_lines(form, listed, entries, os.environ):
+        yield line.encode(errors="replace")
+
+
 async def _read_stored(options: Namespace) -> tuple[Listed, Sequence[Entry]]:
     async with open_stored() as log:
         listed = await find(log, await find_meant(log, options))
-        return listed, await log.read(listed.conversation_id)
+        return listed, await log.read(listed.conversation_id, limit=listed.last_seq)  # no further than the digest in the row
 
 
 # -- in

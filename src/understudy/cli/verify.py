@@ -22,6 +22,10 @@ NO_SUCH = 2
 
 
 def run(options: Namespace) -> int:
+    if options.page is not None:
+        from understudy.cli.verify_page import run as verify_page  # only here
+
+        return verify_page(options)
     if options.head is not None and options.id is None:
         return _refuse("--head is the digest of a record of one conversation: name it")
     if not store_exists(home()):

@@ -221,6 +221,12 @@ async def test_a_conversation_is_exported_as_the_command_line_does_it_and_for_re
         text = (await reading.body()).decode()
         assert "## User\n\nShow me\n" in text
         assert "## Agent\n\nHere is" in text
+        page = await client.request("GET", f"/v1/conversations/{row['id']}/export?format=html")
+        assert page.headers["content-type"] == "text/html; charset=utf-8"
+        assert page.headers["content-disposition"] == f'attachment; filename="{row["id"]}.html"'
+        shared = (await page.body()).decode()
+        assert f'data-conversation="{row["id"]}"' in shared
+        assert "&lt;script&gt;alert(1)&lt;/script&gt;" in shared
         assert await client.status("GET", f"/v1/conversations/{row['id']}/export?format=pdf") == (400, "bad_request")
 
 

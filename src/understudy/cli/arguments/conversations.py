@@ -88,11 +88,24 @@ def add_search(commands: CommandParsers) -> None:
 
 
 def add_transfer(commands: CommandParsers) -> None:
-    export = add(commands, "export", "transfer", "write a conversation to one file of JSON lines")
+    export = add(
+        commands,
+        "export",
+        "transfer",
+        "write a conversation to one file: JSON lines, Markdown, or a page to share",
+        more="A page has no script and fetches nothing; secrets are masked, and listed at its end.",
+    )
     export.set_defaults(action="export")
     add_id_or_last(export)
     export.add_argument("-o", "--output", metavar="FILE", help="the file to write (default: standard output)")
     export.add_argument("--force", action="store_true", help="replace FILE if it is there")
+
+    export.add_argument(
+        "--format",
+        choices=("json", "md", "html"),
+        default="json",
+        help="json: every record, for `understudy import`; md, html: for people, without secrets (default: json)",
+    )
 
     import_ = add(
         commands,

@@ -22,6 +22,9 @@ def add_verify(commands: CommandParsers) -> None:
         action="store_true",
         help="seal what is whole but not sealed with this machine's key, for example after moving a store",
     )
+    verify.add_argument(
+        "--page", metavar="FILE", help="instead: check that a page of `export --format html` shows what the store has"
+    )
     add_json(verify, "each conversation as a JSON object")
 
 

@@ -155,7 +155,7 @@ ROUTES: tuple[Route, ...] = (
         exporting.export,
         "The whole conversation as a file",
         query=exporting.ExportWanted,
-        kinds=("application/x-ndjson", "text/markdown"),
+        kinds=("application/x-ndjson", "text/markdown", "text/html"),
     ),
     Route(
         "GET",

@@ -1,0 +1,65 @@
+"""Secrets in what is handed on: each place is marked by a number, and a list says what the numbers stand for."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from understudy.policy.secrets import names_a_secret, secret_pattern
+
+KNOWN_KIND = "a token or password of a well-known form"
+
+
+class Masked(NamedTuple):
+    number: int
+
+
+class Row(NamedTuple):
+    number: int
+    what: str
+    places: int
+
+
+class Masking:
+    """Values of variables that are named like secrets, and tokens of well-known kinds. The same secret has the same number."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self._names = {value: name for name, value in env.items() if names_a_secret(name)}
+        self._pattern = secret_pattern(self._names)
+        self._numbers: dict[str, int] = {}
+        self._places: dict[int, int] = {}
+
+    def pieces(self, text: str) -> list[str | Masked]:
+        found: list[str | Masked] = []
+        end = 0
+        for match in self._pattern.finditer(text):
+            if match.end() > match.start():
+                number = self._numbers.setdefault(match[0], len(self._numbers) + 1)
+                self._places[number] = self._places.get(number, 0) + 1
+                found += [text[end : match.start()], Masked(number)]
+                end = match.end()
+        return [*found, text[end:]]
+
+    def first_line(self, text: str) -> list[str | Masked]:
+        """Of what is masked whole: a secret that is cut would not be known as one."""
+        line: list[str | Masked] = []
+        for piece in self.pieces(text.strip()):
+            if isinstance(piece, str) and "\n" in piece:
+                return [*line, piece.partition("\n")[0]]
+            line.append(piece)
+        return line
+
+    def rows(self) -> list[Row]:
+        return [Row(number, self._describe(secret), self._places[number]) for secret, number in self._numbers.items()]
+
+    def _describe(self, secret: str) -> str:
+        name = self._names.get(secret)
+        return KNOWN_KIND if name is None else f"the value of {name}"
+
+
+class Unmasked(Masking):
+    """Everything as it is: to compare with."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+
+    def pieces(self, text: str) -> list[str | Masked]:
+        return [text]
