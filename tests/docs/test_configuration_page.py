@@ -141,6 +141,7 @@ READ: dict[str, Callable[[Config], Any]] = {
     "understudy.mcp.wait_seconds": lambda config: config.mcp_wait_seconds,
     "understudy.task_seconds": lambda config: int(config.task_seconds),
     "understudy.question_timeout": lambda config: int(config.questions.timeout_seconds),
+    "understudy.hooks.may_allow": lambda config: config.hooks_may_allow,
     "understudy.unasked": lambda config: config.questions.unasked,
     "understudy.on_question.command": lambda config: list(config.questions.command),
     "understudy.on_question.url": lambda config: config.questions.url,

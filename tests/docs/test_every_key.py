@@ -508,6 +508,22 @@ async def _(stage: Stage) -> None:
     assert posted.body["command"] == "touch never"
 
 
+@shows("understudy.hooks.may_allow")
+async def _(stage: Stage) -> None:
+    said = {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow"}}}
+    hook = {"type": "command", "command": f"echo '{json.dumps(said)}'"}
+    file = stage.home / "hooks.json"
+    file.write_text(json.dumps({"hooks": {"PermissionRequest": [{"hooks": [hook]}]}}))
+    try:
+        for may_allow in (True, False):
+            script = [call("shell", command=["touch", "hooked"], with_escalated_permissions=True), say("x")]
+            await stage.turn(script, **ASKING, understudy__hooks__may_allow=may_allow)
+            assert (stage.work / "hooked").exists() == may_allow
+            (stage.work / "hooked").unlink(missing_ok=True)
+    finally:
+        file.unlink()
+
+
 @shows("history.persistence")
 async def _(stage: Stage) -> None:
     for value in ("save-all", "none"):

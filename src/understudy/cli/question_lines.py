@@ -13,7 +13,7 @@ from understudy.policy.question_text import kind_of, question_text, what_yes_lif
 from understudy.policy.quoting import quote_command
 from understudy.policy.visible import make_visible
 from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
-from understudy.protocol.records import BudgetAsked, CommandApprovalAsked, PatchApprovalAsked, ToolApprovalAsked
+from understudy.protocol.records import BudgetAsked, CommandApprovalAsked, HookApprovalAsked, PatchApprovalAsked, ToolApprovalAsked
 
 
 def print_question(console: Console, each: OpenQuestion) -> None:
@@ -92,6 +92,8 @@ def as_json(each: OpenQuestion) -> dict[str, Any]:
             told |= {"server": server, "tool": tool, "arguments": arguments or {}}
         case BudgetAsked(limit=limit, used=used, allowed=allowed, raised_to=raised_to):
             told |= {"limit": limit, "used": used, "allowed": allowed, "raised_to": raised_to}
+        case HookApprovalAsked(event=event, hook=hook, tool=tool, shown=shown, reason=reason):
+            told |= {"event": event, "hook": hook, "tool": tool, "shown": shown, "reason": reason}
     return told
 
 

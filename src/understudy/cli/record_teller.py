@@ -22,6 +22,8 @@ from understudy.protocol.records import (
     CompactionStarted,
     Delta,
     DiffChanged,
+    HookApprovalAsked,
+    HookRan,
     ImageViewed,
     InputWritten,
     ItemReceived,
@@ -32,6 +34,7 @@ from understudy.protocol.records import (
     PatchEnded,
     PatchStarted,
     PlanUpdated,
+    PromptBlocked,
     ReasoningDelta,
     Record,
     Renamed,
@@ -99,6 +102,7 @@ class RecordTeller:
                 | PatchApprovalAsked(call_id=call_id)
                 | BudgetAsked(call_id=call_id)
                 | ToolApprovalAsked(call_id=call_id)
+                | HookApprovalAsked(call_id=call_id)
             ):
                 self._calls.pop(call_id, None)
                 teller.question(question_text(record, self._cwd))
@@ -115,6 +119,9 @@ class RecordTeller:
                 teller.notice(f"the answer does not have the form that was asked for: {problem}; the model tries again")
             case Noticed(message=message):
                 teller.notice(message)
+            case HookRan() | PromptBlocked():
+                if told := record.describe():
+                    teller.notice(make_visible(told))
             case RetryScheduled() as retry:
                 teller.notice(retry.describe())
             case InputWritten(session=session, text=text):

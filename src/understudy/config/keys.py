@@ -71,6 +71,7 @@ _TABLES: Tree = {
         "prices": {"*": _names("input cached output")},
         "commands": _names("timeout_seconds sessions idle_seconds"),
         "mcp": _names("sandboxed wait_seconds"),
+        "hooks": _names("may_allow"),
         "serve": {
             **_names("""
                 host port token_file tls_cert tls_key public_url allow_host allow_origin trusted_proxies no_auth on_disconnect

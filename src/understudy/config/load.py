@@ -282,6 +282,7 @@ def build_config(
         budget=read_budget(read, "understudy.budget"),
         call_budget=read_budget(read, "understudy.budget.call"),
         skills=_first(read.flag("understudy.skills"), True),
+        hooks_may_allow=read.flag("understudy.hooks.may_allow") or False,
         warnings=warnings,
         assumes_model=bool(notices),
         notices=notices,

@@ -112,5 +112,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     skills: bool
     warnings: tuple[str, ...]  # of what the user wrote and does not count as written
     hooks: Mapping[str, Any] = {}  # [hooks] of the user's own file, as written: no call or flag may name programs there
+    hooks_may_allow: bool = False  # whether hooks of the user's own files may answer questions
     assumes_model: bool = False  # nobody has named one, and the provider is the user's own
     notices: tuple[str, ...] = ()  # that the user should read once, and no program need see

@@ -58,6 +58,18 @@ def skill_folders(home: Path, project: Sequence[str]) -> list[str]:
     return [folder for folder in (f"{home}/skills", *folders) if is_there(folder)]
 
 
+def has_hook_files(cwd: str, home: Path, env: Mapping[str, str]) -> bool:
+    """Whether there may be hooks. Asked for every conversation; rather one too many: whoever reads them looks closely."""
+    if is_there(f"{home}/hooks.json") or is_there(f"{claude_home(env)}/settings.json"):
+        return True
+    return any(is_there(f"{folder}/.claude") or is_there(f"{folder}/.codex") for folder in project_folders(cwd))
+
+
+def claude_home(env: Mapping[str, str]) -> str:
+    """Where Claude Code has its files; nowhere, where nobody says which is the home."""
+    return env.get("CLAUDE_CONFIG_DIR") or f"{env.get('HOME') or '/nonexistent'}/.claude"
+
+
 def project_files(cwd: Path, home: Path) -> list[tuple[str, str]]:
     """Such files from cwd up to the git root, with their folders; the user's own, below the home directory, is none."""
     found = [

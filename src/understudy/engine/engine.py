@@ -289,6 +289,7 @@ class Engine:
         from understudy.sandbox.private_tmp import remove_folder  # only here
 
         await remove_folder(str(temporary))
+        await remove_folder(f"{temporary}-hooks")
 
     @cached_property
     def _listing(self) -> "Listing":

@@ -28,6 +28,8 @@ from understudy.protocol.records import (
     CompactionStarted,
     DiffChanged,
     Entry,
+    HookApprovalAsked,
+    HookRan,
     ImageViewed,
     InputWritten,
     ItemReceived,
@@ -39,6 +41,7 @@ from understudy.protocol.records import (
     PatchStarted,
     Pins,
     PlanUpdated,
+    PromptBlocked,
     Question,
     Record,
     Renamed,
@@ -98,6 +101,8 @@ class State(msgspec.Struct, eq=False):
     asked_at: dict[str, float] = {}  # when each question of the turn was put
     sessions: SessionFacts = msgspec.field(default_factory=SessionFacts)  # commands that outlive their turns
     _news: list[str] = []  # for the model, with the next request
+    _before: list[tuple[Message, int]] = []  # of hooks, for the model: goes before the messages of the next request
+    _behind: list[tuple[Message, int]] = []  # and behind them
     approved: set[str] = msgspec.field(default_factory=set[str])  # keys approved for the session
     answer: str | None = None  # the last thing the model said in this turn
     title: str = ""  # made of the first message
@@ -153,11 +158,20 @@ class State(msgspec.Struct, eq=False):
         if self._news:
             self.history.add(Message("user", (InputText("\n".join(self._news)),)), entry.seq)
             self._news = []
+        if self._before:
+            self._add_told(self._before)
         for message_id in record.consumed:
             self._messages_of_turn.append(message_id)
             message = self.waiting.pop(message_id, None)
             if message is not None:
                 self.history.add_from_user(message.message, self._accepted_by.pop(message_id, entry.seq))
+        if self._behind:
+            self._add_told(self._behind)
+
+    def _add_told(self, told: list[tuple[Message, int]]) -> None:
+        for message, seq in told:
+            self.history.add(message, seq)
+        told.clear()
 
     def _user_message(self, entry: Entry, record: UserMessage) -> None:
         self.waiting[record.message_id] = record
@@ -277,6 +291,20 @@ class State(msgspec.Struct, eq=False):
     def _answer_rejected(self, entry: Entry, record: AnswerRejected) -> None:
         self.history.add(Message("user", (InputText(TRY_AGAIN.format(problem=record.problem)),)), entry.seq)
 
+    def _hook_ran(self, entry: Entry, record: HookRan) -> None:
+        """What it has for the model goes with the next request: of a message behind that, of everything else before."""
+        if not record.context:
+            return
+        if record.event == "Stop":
+            self.history.add(Message("user", (InputText(record.context),)), entry.seq)
+        else:
+            told = Message("developer", (InputText(record.context),))
+            (self._behind if record.event == "UserPromptSubmit" else self._before).append((told, entry.seq))
+
+    def _prompt_blocked(self, entry: Entry, record: PromptBlocked) -> None:
+        self.waiting.pop(record.message_id, None)
+        self._accepted_by.pop(record.message_id, None)
+
     def _nothing(self, entry: Entry, record: Record) -> None:
         """What it tells is for those who watch."""
 
@@ -301,6 +329,9 @@ class State(msgspec.Struct, eq=False):
         PatchApprovalAsked: _asked,
         BudgetAsked: _asked,
         ToolApprovalAsked: _asked,
+        HookApprovalAsked: _asked,
+        HookRan: _hook_ran,
+        PromptBlocked: _prompt_blocked,
         ServersChecked: _nothing,
         ApprovalDecided: _decided,
         AnswerRejected: _answer_rejected,

@@ -23,10 +23,12 @@ from understudy.protocol.records import (
     CommandApprovalAsked,
     CommandEnded,
     Entry,
+    HookApprovalAsked,
     ItemReceived,
     Opened,
     OutputDelta,
     PatchApprovalAsked,
+    PromptBlocked,
     ReasoningDelta,
     Record,
     RequestSent,
@@ -45,9 +47,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CANCELLED_BEFORE = "the message was cancelled before its turn began"
-_LOCATES_MESSAGE = frozenset({UserMessage, TurnStarted, RequestSent})
+_LOCATES_MESSAGE = frozenset({UserMessage, TurnStarted, RequestSent, PromptBlocked})
 _ACTED_UPON = frozenset(
-    {CommandApprovalAsked, PatchApprovalAsked, BudgetAsked, ToolApprovalAsked, ApprovalDecided, ToolAnswered, TurnEnded}
+    {
+        *(CommandApprovalAsked, PatchApprovalAsked, BudgetAsked, ToolApprovalAsked, HookApprovalAsked),
+        *(ApprovalDecided, ToolAnswered, TurnEnded),
+    }
 )
 _NOBODY = QuietViewer()
 
@@ -312,7 +317,9 @@ class Following:
         elif type(record) is TurnStarted:
             if self.message_id and self._conversation.state.turn_messages.get(record.turn_id) == self.message_id:
                 self.leads = True
-        elif type(record) is RequestSent and self.message_id in record.consumed:
+        elif (type(record) is RequestSent and self.message_id in record.consumed) or (
+            type(record) is PromptBlocked and self.message_id == record.message_id
+        ):
             self.turn, self._read = entry.turn, True
 
     def _act_upon(self, entry: Entry) -> None:
@@ -324,7 +331,9 @@ class Following:
                     viewer.ended(ended)
             case ToolAnswered(output=output):
                 self._viewer.question_closed(output.call_id, entry.turn)
-            case CommandApprovalAsked() | PatchApprovalAsked() | BudgetAsked() | ToolApprovalAsked() as question:
+            case (
+                CommandApprovalAsked() | PatchApprovalAsked() | BudgetAsked() | ToolApprovalAsked() | HookApprovalAsked()
+            ) as question:
                 if self._is_asked():
                     self._viewer.question(question, entry.turn)
             case ApprovalDecided(call_id=call_id, effective=True):

@@ -22,9 +22,11 @@ from understudy.protocol.records import (
     CommandStarted,
     CompactionStarted,
     Entry,
+    HookApprovalAsked,
     PatchApprovalAsked,
     PatchEnded,
     PatchStarted,
+    Question,
     RequestSent,
     ServersChecked,
     TokensCounted,
@@ -220,7 +222,7 @@ class Ledger:
             if (work := self.turns.get(entry.turn)) is not None:
                 work.spent.seconds += seconds
 
-    def _asked(self, entry: Entry, record: CommandApprovalAsked | PatchApprovalAsked | BudgetAsked | ToolApprovalAsked) -> None:
+    def _asked(self, entry: Entry, record: Question) -> None:
         self._open.add(record.call_id)
         self._rest(entry, entry.at)
 
@@ -307,6 +309,7 @@ class Ledger:
         PatchApprovalAsked: _asked,
         BudgetAsked: _budget_asked,
         ToolApprovalAsked: _asked,
+        HookApprovalAsked: _asked,
         ServersChecked: _servers_checked,
         ApprovalDecided: _decided,
         UserMessage: _user_message,

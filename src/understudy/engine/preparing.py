@@ -9,6 +9,7 @@ import msgspec
 
 from understudy.config.load import Configs
 from understudy.config.model import Config
+from understudy.config.project import has_hook_files
 from understudy.config.sandbox import places_of
 from understudy.engine.chosen import fields_of, merge, with_changes
 from understudy.engine.fold import State
@@ -20,6 +21,7 @@ from understudy.protocol.records import Overrides, Pins, UserMessage
 from understudy.tools.host import RunsCommands
 
 if TYPE_CHECKING:
+    from understudy.engine.hooks.of_conversation import ConversationHooks
     from understudy.engine.other_servers import OtherServers
 
 logger = logging.getLogger(__name__)
@@ -44,6 +46,7 @@ class Preparing:
         self._other_servers: OtherServers | None = None
         self._secret_overrides: dict[ConversationId, Overrides] = {}  # what the log must not hold, for this process only
         self._warned: set[str] = set()
+        self._hooks: dict[ConversationId, tuple[Path, ConversationHooks | None]] = {}
 
     def configure(self, overrides: Overrides) -> Config:
         """Raises `ConfigError`."""
@@ -65,7 +68,15 @@ class Preparing:
 
     def prepare_from(self, config: Config, conversation_id: ConversationId, pins: Pins | None = None) -> TurnSetup:
         kept = config.history_persistence != "none"
-        setup = self._setups.prepare(config, self._logs.temporary_folder(conversation_id, kept=kept), pins)
+        private_tmp = self._logs.temporary_folder(conversation_id, kept=kept)
+        setup = self._setups.prepare(config, private_tmp, pins)
+        if config.hooks or has_hook_files(str(config.cwd), config.home, self._env):
+            from understudy.engine.hooks.of_conversation import open_hooks  # few users have any
+
+            known = self._hooks.get(conversation_id)
+            if known is None or known[0] != config.cwd:
+                known = self._hooks[conversation_id] = config.cwd, open_hooks(config, self._env, conversation_id, private_tmp)
+            setup = msgspec.structs.replace(setup, hooks=known[1])
         if not config.mcp_servers:
             return setup
         from understudy.engine.other_servers import ConversationServers, OtherServers
@@ -107,6 +118,7 @@ class Preparing:
 
     def forget(self, conversation_id: ConversationId) -> None:
         self._secret_overrides.pop(conversation_id, None)
+        self._hooks.pop(conversation_id, None)
         if self._other_servers is not None:
             self._other_servers.end(conversation_id)
 

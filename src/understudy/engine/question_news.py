@@ -24,7 +24,14 @@ from understudy.models.http.url import parse_url
 from understudy.policy.question_text import kind_of, question_text
 from understudy.policy.quoting import quote_command
 from understudy.policy.secrets import REDACTED, secret_pattern
-from understudy.protocol.records import BudgetAsked, CommandApprovalAsked, PatchApprovalAsked, Question, ToolApprovalAsked
+from understudy.protocol.records import (
+    BudgetAsked,
+    CommandApprovalAsked,
+    HookApprovalAsked,
+    PatchApprovalAsked,
+    Question,
+    ToolApprovalAsked,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -77,6 +84,8 @@ class OpenedQuestion(msgspec.Struct, frozen=True):
                 told["tool"] = fit(f"{server}/{tool}")
             case BudgetAsked(limit=limit):
                 told["limit"] = limit
+            case HookApprovalAsked(tool=tool, hook=hook):
+                told |= {"tool": fit(tool), "hook": fit(hook)}
         return told
 
 

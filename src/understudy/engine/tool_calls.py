@@ -7,6 +7,7 @@ depend on which of them was faster.
 
 import asyncio
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from understudy.engine.held_records import HoldsRecords
 from understudy.engine.tail import Tail
@@ -17,14 +18,19 @@ from understudy.tools.host import ToolHost
 from understudy.tools.registry import only_reads
 from understudy.tools.tool import Tool, ToolContext, ToolOutput
 
+if TYPE_CHECKING:
+    from understudy.engine.hooks.turn_hooks import TurnHooks
+
 MOST_READS = 8  # at once
 
 
 class ToolCalls:
     """Of one turn."""
 
-    def __init__(self, turn_id: str, tail: Tail, find_tool: Callable[[str], Tool | None]) -> None:
+    def __init__(self, turn_id: str, tail: Tail, find_tool: Callable[[str], Tool | None], hooks: "TurnHooks | None" = None) -> None:
+        """`hooks`: they see each call before and after; each then runs alone, so that a person is asked about one at a time."""
         self._turn_id = turn_id
+        self._hooks = hooks
         self._tail = tail
         self._find_tool = find_tool
         self._reads: list[_Read] = []
@@ -36,13 +42,13 @@ class ToolCalls:
 
     async def make_way(self, call: FunctionCall) -> None:
         """Wait until the call may run: an effect runs alone, a read beside a few others."""
-        together = only_reads(call.name) and len(self._reads) < MOST_READS
+        together = self._hooks is None and only_reads(call.name) and len(self._reads) < MOST_READS
         if not together or any(read.call.call_id == call.call_id for read in self._reads):
             await self.finish_reads()
 
     async def run(self, call: FunctionCall, host: ToolHost) -> None:
         """To its end; a read only begins."""
-        if not only_reads(call.name):
+        if self._hooks is not None or not only_reads(call.name):
             self._answer(call, await self._run(call, host))
             return
         holds = HoldsRecords(host)
@@ -92,6 +98,8 @@ class ToolCalls:
         try:
             if tool is None:
                 return ToolOutput(f"unsupported call: {call.name}", success=False)
+            if self._hooks is not None:
+                return await self._hooks.run_call(tool, call, host)
             return await tool.run(call, ToolContext(host, call))
         except ToolError as error:
             return ToolOutput(str(error), success=False)

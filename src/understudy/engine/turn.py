@@ -12,6 +12,7 @@ import msgspec
 
 from understudy.engine.approvals import Approvals
 from understudy.engine.compaction.keeping import ContextKeeper
+from understudy.engine.fold import State
 from understudy.engine.incoming_answer import IncomingAnswer
 from understudy.engine.long_commands import LongCommands
 from understudy.engine.tail import Tail
@@ -39,6 +40,8 @@ from understudy.protocol.records import (
 from understudy.tools.host import ApprovalAnswer, RunsCommands, ToolSettings
 
 if TYPE_CHECKING:
+    from understudy.engine.hooks.of_conversation import ConversationHooks
+    from understudy.engine.hooks.turn_hooks import TurnHooks
     from understudy.engine.observing import ModelTiming, Observer
     from understudy.engine.other_servers import ConversationServers
     from understudy.engine.turn_tools import TurnTools
@@ -50,6 +53,10 @@ if TYPE_CHECKING:
 
 class TurnAborted(Exception):
     """A person answered a question by ending the turn."""
+
+
+class _Blocked(Exception):
+    """A hook has kept all that there was from the model, before it was asked anything."""
 
 
 class Turn:
@@ -79,13 +86,15 @@ class Turn:
         self._long_commands = long_commands
         self._unsaved = unsaved
         self._compacts = compacts
+        self._requests_before = tail.state.requests
         self._left_before = set(tail.state.waiting)  # by a turn that was cut off; what comes from now on is for this one
         self._budget = TurnBudget()
         self._standing: str | None = None  # an answer without the form that was asked for, which stands if there is no other
         self._timing: ModelTiming | None = None  # of the request under way, where somebody observes
         self._context = ContextKeeper(tail, setup)
         self._tools = None if setup.servers is None else _tools_of(setup, setup.servers, self.record)
-        self.calls = ToolCalls(turn_id, tail, setup.find_tool if self._tools is None else self._tools.find)
+        self._hooks = None if setup.hooks is None else _hooks_of(setup.hooks, self)
+        self.calls = ToolCalls(turn_id, tail, setup.find_tool if self._tools is None else self._tools.find, self._hooks)
         self._incoming = IncomingAnswer(tail, turn_id, show_raw_reasoning=setup.show_raw_reasoning)
 
     @property
@@ -97,6 +106,8 @@ class Turn:
         try:
             return await (self._run() if self._tools is None else self._run_with(self._tools))
         finally:
+            if self._hooks is not None:
+                self._hooks.end()
             if self.calls.under_way:
                 await self.calls.stop_reads()
 
@@ -110,6 +121,8 @@ class Turn:
 
     async def _run(self) -> TurnEnded:
         state = self._tail.state
+        if self._hooks is not None:
+            await self._hooks.begin()
         if state.calls:  # only a turn that is taken up again has any
             for call in tuple(state.calls.values()):
                 await self.calls.make_way(call)
@@ -123,19 +136,27 @@ class Turn:
         while True:
             try:
                 called = await self._ask_model()
+            except _Blocked as blocked:
+                return TurnEnded("completed", str(blocked))
             except ModelError as error:
                 if self._standing is None:
                     raise
                 self.record(Noticed(f"the model could not be asked again, so its answer stands as it is: {error}"))
                 return TurnEnded("completed", self._standing)
+            if self._hooks is not None and self._hooks.stopped is not None:
+                return TurnEnded("completed", self._hooks.stopped)
             if called:
                 continue
             await self._read_letters()  # all that has come goes into one request
+            if self._hooks is not None and state.waiting:
+                await self._hooks.judge_messages()
             if state.waiting or (self._has_form and not await self._answer_fits()):
                 self._standing = None if state.waiting or self._insists else state.answer
                 continue
             if self._context.asked and not state.waiting:
                 await self._context.when_asked(self)
+            if self._hooks is not None and not state.waiting and not await self._hooks.may_stop(state.answer):
+                continue
             if not state.waiting:  # input that came meanwhile is read before the turn may end
                 return TurnEnded("completed", state.answer)
 
@@ -191,6 +212,10 @@ class Turn:
         while True:
             if (keeper := budget.keeper(self, setup, state)) is not None:
                 await keeper.before_request()
+            if self._hooks is not None:
+                blocked = await self._hooks.judge_messages()
+                if blocked is not None and not state.waiting and state.requests == self._requests_before:
+                    raise _Blocked(blocked)
             self.record(RequestSent(tuple(state.waiting), self._new_context()))
             sent = len(state.items)
             try:
@@ -301,6 +326,13 @@ class Turn:
     def note_uncounted(self) -> None:
         self._budget.note_uncounted()
 
+    @property
+    def state(self) -> State:
+        return self._tail.state
+
+    async def may_compact(self, trigger: str) -> str | None:
+        return None if self._hooks is None else await self._hooks.may_compact(trigger)
+
     # -- what a budget asks of its turn (`Asks`)
 
     @property
@@ -361,6 +393,12 @@ class Turn:
     def is_approved(self, key: Callable[[], str]) -> bool:
         approved = self._tail.state.approved
         return bool(approved) and key() in approved
+
+
+def _hooks_of(hooks: "ConversationHooks", turn: Turn) -> "TurnHooks":
+    from understudy.engine.hooks.turn_hooks import TurnHooks  # where the user, or a folder that they trust, has any
+
+    return TurnHooks(hooks, turn)
 
 
 def _tools_of(setup: TurnSetup, servers: "ConversationServers", record: Callable[[Record], None]) -> "TurnTools":

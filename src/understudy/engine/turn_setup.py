@@ -15,6 +15,7 @@ from understudy.tools.host import ToolSettings
 from understudy.tools.tool import Tool
 
 if TYPE_CHECKING:
+    from understudy.engine.hooks.of_conversation import ConversationHooks
     from understudy.engine.notifying import CompletedTurn
     from understudy.engine.other_servers import ConversationServers
     from understudy.engine.question_news import OpenedQuestion
@@ -37,4 +38,5 @@ class TurnSetup(msgspec.Struct, frozen=True):
     limits: ContextLimits = ContextLimits()
     notify: "Callable[[CompletedTurn], None] | None" = None  # tells the user's program of a completed turn
     on_question: "Callable[[OpenedQuestion], None] | None" = None  # tells the user's program of a question
+    hooks: "ConversationHooks | None" = None  # programs of the user's that are told what happens, and may object
     servers: "ConversationServers | None" = None  # whose tools are offered too

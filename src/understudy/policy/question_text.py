@@ -3,12 +3,20 @@
 from typing import Literal
 
 from understudy.policy.budget_words import amount, budget_question, budget_state
+from understudy.policy.hook_words import hook_message
 from understudy.policy.mcp_tools import tool_message
 from understudy.policy.questions import CommandQuestion, PatchQuestion, command_message, patch_message
 from understudy.policy.visible import make_visible
-from understudy.protocol.records import BudgetAsked, CommandApprovalAsked, PatchApprovalAsked, Question, ToolApprovalAsked
+from understudy.protocol.records import (
+    BudgetAsked,
+    CommandApprovalAsked,
+    HookApprovalAsked,
+    PatchApprovalAsked,
+    Question,
+    ToolApprovalAsked,
+)
 
-Kind = Literal["command", "patch", "tool", "budget"]
+Kind = Literal["command", "patch", "tool", "budget", "hook"]
 
 
 def kind_of(question: Question) -> Kind:
@@ -21,6 +29,8 @@ def kind_of(question: Question) -> Kind:
             return "tool"
         case BudgetAsked():
             return "budget"
+        case HookApprovalAsked():
+            return "hook"
 
 
 def question_text(question: Question, cwd: str) -> str:
@@ -34,6 +44,8 @@ def question_text(question: Question, cwd: str) -> str:
             return budget_question(question)
         case ToolApprovalAsked():
             return tool_message(question)
+        case HookApprovalAsked():
+            return hook_message(question)
 
 
 def why_asked(question: Question) -> str:
@@ -59,12 +71,14 @@ def why_asked(question: Question) -> str:
             return "the tool is not known to only read"
         case BudgetAsked():
             return budget_state(question)
+        case HookApprovalAsked(failed=failed, hook=hook):
+            return _one_line(f"the hook {hook} has failed" if failed else f"the hook {hook} asks")
 
 
 def why_beyond_text(question: Question) -> str | None:
     """Why it is asked, where `question_text` does not say so itself; what a yes lifts it always says."""
     match question:
-        case BudgetAsked() | CommandApprovalAsked(retries=True) | CommandApprovalAsked(typed_at=str()):
+        case BudgetAsked() | HookApprovalAsked() | CommandApprovalAsked(retries=True) | CommandApprovalAsked(typed_at=str()):
             return None
         case CommandApprovalAsked(note=note, reason=reason):
             return None if note or (reason or "").strip() else why_asked(question)
@@ -89,6 +103,8 @@ def what_yes_lifts(question: Question) -> str:
             return f"the tool is called once; its server runs {'in' if contained else 'outside'} the sandbox"
         case BudgetAsked(limit=limit, raised_to=raised_to):
             return f"the limit is raised to {amount(limit, raised_to)}"
+        case HookApprovalAsked(tool=tool):
+            return "only what the hook keeps back: rules and sandbox hold as ever" if tool else "the message is read by the model"
 
 
 def _one_line(text: str) -> str:

@@ -22,6 +22,8 @@ from understudy.protocol.records import (
     Delta,
     DiffChanged,
     Entry,
+    HookApprovalAsked,
+    HookRan,
     ImageViewed,
     InputWritten,
     ItemReceived,
@@ -32,6 +34,7 @@ from understudy.protocol.records import (
     PatchEnded,
     PatchStarted,
     PlanUpdated,
+    PromptBlocked,
     ReasoningDelta,
     Record,
     Renamed,
@@ -159,6 +162,10 @@ def project(record: Record) -> tuple[events.Event, ...]:
             return (events.ApprovalRequest(asked.call_id, "budget", budget_text(asked)),)
         case ToolApprovalAsked() as asked:
             return (events.ApprovalRequest(asked.call_id, "mcp-tool-approval", tool_question_text(asked)),)
+        case HookApprovalAsked() as asked:
+            return (events.ApprovalRequest(asked.call_id, "hook", hook_question_text(asked)),)
+        case HookRan() | PromptBlocked():  # nor this
+            return (events.BackgroundEvent(visible(told)),) if (told := record.describe()) else ()
         case ServersChecked() as checked:
             return (events.BackgroundEvent(told),) if (told := checked.describe()) else ()
         case AnswerRejected(problem=problem):
@@ -238,6 +245,12 @@ def tool_question_text(asked: ToolApprovalAsked) -> str:
     from understudy.policy.mcp_tools import tool_question
 
     return tool_question(asked)
+
+
+def hook_question_text(asked: HookApprovalAsked) -> str:
+    from understudy.policy.hook_words import hook_question
+
+    return hook_question(asked)
 
 
 def shown_reason(reason: str | None) -> str | UnsetType:

@@ -21,6 +21,7 @@ from understudy.protocol.records import (
     BudgetAsked,
     CommandApprovalAsked,
     Entry,
+    HookApprovalAsked,
     ItemReceived,
     PatchApprovalAsked,
     TokensCounted,
@@ -142,7 +143,7 @@ class Telemetry:
                 self._turn(conversation_id, entry.turn, entry.at).begin_call(call_id, name, entry.at)
             case CommandApprovalAsked(call_id=call_id) | PatchApprovalAsked(call_id=call_id) | ToolApprovalAsked(call_id=call_id):
                 self._note(conversation_id, entry, call_id, "understudy.question_asked", {})
-            case BudgetAsked(call_id=call_id):
+            case BudgetAsked(call_id=call_id) | HookApprovalAsked(call_id=call_id):
                 self._note(conversation_id, entry, call_id, "understudy.question_asked", {})
             case ApprovalDecided(call_id=call_id, decision=decision, effective=True):
                 self._note(conversation_id, entry, call_id, "understudy.question_answered", {"understudy.decision": decision})

@@ -82,6 +82,7 @@ class Session:
         self.outside = False  # a person let it leave the sandbox: what is typed there is asked about too
         self.bounds: Containment | None = None  # of commands when it began; None: it is not contained
         self.known = False  # the model was given its number
+        self.line = ""  # what was typed of a line that has not ended
         self.early_notice = ""  # for the model, should the command still run when its call is answered
         self.ended_by = ""  # why we ended it, if we did
         self.finished: Finished | None = None

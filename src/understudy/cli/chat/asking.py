@@ -1,7 +1,14 @@
 """How a question is answered by one key: which keys there are, and from when on they count."""
 
 from understudy.protocol.choices import Decision
-from understudy.protocol.records import BudgetAsked, CommandApprovalAsked, PatchApprovalAsked, Question, ToolApprovalAsked
+from understudy.protocol.records import (
+    BudgetAsked,
+    CommandApprovalAsked,
+    HookApprovalAsked,
+    PatchApprovalAsked,
+    Question,
+    ToolApprovalAsked,
+)
 
 PAUSE = 0.6  # seconds without a key before keys answer: whoever is typing must not approve by accident
 
@@ -14,6 +21,8 @@ def menu(question: Question, width: int, *, folded: bool = False) -> list[tuple[
     match question:
         case BudgetAsked():
             rows = [("y", "yes, raise it"), ("n", "no, stop here"), ("q", "abort the turn")]
+        case HookApprovalAsked():
+            rows = [("y", "yes, once"), ("n", "no, and say why"), ("q", "abort the turn")]
         case PatchApprovalAsked():
             rows = [("y", "yes, apply it"), ("n", "no, and say why"), ("q", "abort the turn")]
         case CommandApprovalAsked(key=key) | ToolApprovalAsked(key=key):

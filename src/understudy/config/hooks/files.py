@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import msgspec
 
-from understudy.config.home import is_there, user_home
+from understudy.config.home import is_there
 from understudy.config.hooks.entries import Entries, Hook, HookFile, read_json, read_tree, switched_off
 from understudy.config.own_files import OwnFiles, read_own_files
-from understudy.config.project import PROJECT_FILE, project_folders
+from understudy.config.project import PROJECT_FILE, claude_home, project_folders
 from understudy.errors import ConfigError
 
 CLAUDE_FILES = (".claude/settings.json", ".claude/settings.local.json")
@@ -28,11 +28,11 @@ class FoundHooks(msgspec.Struct, frozen=True):
 
 def hook_files(cwd: str, home: Path, env: Mapping[str, str]) -> list[HookFile]:
     """Those that are there. Asked for each conversation, so by plain looks and nothing more."""
-    claude_home = env.get("CLAUDE_CONFIG_DIR") or f"{user_home(env)}/.claude"
-    own = (HookFile(f"{home}/hooks.json", "codex", "user"), HookFile(f"{claude_home}/settings.json", "claude", "user"))
+    claude = claude_home(env)
+    own = (HookFile(f"{home}/hooks.json", "codex", "user"), HookFile(f"{claude}/settings.json", "claude", "user"))
     found = [file for file in own if is_there(file.path)]
     for folder in reversed(project_folders(cwd)):
-        if is_there(f"{folder}/.claude") and f"{folder}/.claude" != claude_home:
+        if is_there(f"{folder}/.claude") and f"{folder}/.claude" != claude:
             files = [HookFile(f"{folder}/{name}", "claude", "project", folder) for name in CLAUDE_FILES]
             found += [file for file in files if is_there(file.path)]
         if is_there(f"{folder}/.codex") and f"{folder}/.codex" != str(home):

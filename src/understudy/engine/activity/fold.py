@@ -83,7 +83,9 @@ class Activity:
                 began = self._start(Image(call_id=viewed.call_id, path=viewed.path))
                 del self._open[viewed.call_id]
                 return [began, Ended(item=began.item, how="done"), Told(viewed, viewed.describe(), foreign=True, repeats=True)]
-            case r.CommandApprovalAsked() | r.PatchApprovalAsked() | r.ToolApprovalAsked() | r.BudgetAsked() as question:
+            case (
+                r.CommandApprovalAsked() | r.PatchApprovalAsked() | r.ToolApprovalAsked() | r.BudgetAsked() | r.HookApprovalAsked()
+            ) as question:
                 return self._asked(question)
             case r.ApprovalDecided() as decided:
                 return self._decide(decided)
@@ -102,6 +104,11 @@ class Activity:
                 return [Told(noticed, noticed.message, repeats=noticed.message == self._decided)]
             case r.RetryScheduled() | r.ServersChecked() | r.AnswerRejected() as record:
                 return [Told(record, record.describe())]
+            case r.HookRan() as ran:
+                return [Told(ran, ran.describe(), foreign=True)]
+            case r.PromptBlocked() as blocked:
+                self._waiting.pop(blocked.message_id, None)
+                return [Told(blocked, blocked.describe(), foreign=True)]
             case r.InputWritten() | r.Renamed() | r.UndoEnded() | r.TurnQueued() | r.TurnDropped() as record:
                 return [Told(record, record.describe(), foreign=True)]
             case r.Opened() | r.TurnStarted() | r.TokensCounted() | r.PlanUpdated() | r.DiffChanged() | r.UndoStarted() as record:
@@ -266,7 +273,7 @@ def asked_about(question: r.Question) -> Command | Patch | ToolCall | BudgetQues
             return Patch(call_id=call_id, changes=changes)
         case r.ToolApprovalAsked():
             return _tool_call(question)
-        case r.BudgetAsked(call_id=call_id):
+        case r.BudgetAsked(call_id=call_id) | r.HookApprovalAsked(call_id=call_id):
             return BudgetQuestion(call_id=call_id)
 
 

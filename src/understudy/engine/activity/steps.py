@@ -116,7 +116,7 @@ class Image(Work, kw_only=True):
 
 
 class BudgetQuestion(Work, kw_only=True):
-    """It is over once it is answered."""
+    """Of a budget, or of a hook: it is over once it is answered."""
 
 
 Shown = Text | Thought | Compaction | Command | Patch | ToolCall | Image | BudgetQuestion

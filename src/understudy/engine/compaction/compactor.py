@@ -69,6 +69,10 @@ class AsksModel(Protocol):
 
     async def committed(self) -> None: ...
 
+    async def may_compact(self, trigger: str) -> str | None:
+        """Why there is to be no summary now; None: there may be one."""
+        ...
+
     def count(self, usage: Usage) -> None: ...
 
     async def listen(self, answer: Answer) -> list[ModelEvent]: ...
@@ -185,6 +189,8 @@ class Compactor:
 
     async def _summarise(self, state: State, reason: Reason, used: int, tries: tuple[list[Item], ...]) -> str:
         """Of the first of these histories that fits. Raises `SummaryFailed`."""
+        if (why := await self._turn.may_compact("manual" if reason == "asked" else "auto")) is not None:
+            raise SummaryFailed(why)
         for items in tries:
             try:
                 return await self._ask(state, reason, used, items)

@@ -61,6 +61,11 @@ class SeenCall(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(call, arguments=msgspec.json.encode(self.arguments).decode())
 
     @property
+    def tool(self) -> str:
+        """As hooks know it."""
+        return self.views["codex"][0].tool
+
+    @property
     def told(self) -> str:
         """In a line, for a person or a model."""
         return describe_input(self.views["codex"][0].input)

@@ -23,11 +23,12 @@ from understudy.protocol.records.questions import (
     ApprovalDecided,
     BudgetAsked,
     CommandApprovalAsked,
+    HookApprovalAsked,
     PatchApprovalAsked,
     Question,
     ToolApprovalAsked,
 )
-from understudy.protocol.records.tools import OWN_SERVER, ServersChecked, ToolCallBegan, ToolCallEnded
+from understudy.protocol.records.tools import OWN_SERVER, HookRan, PromptBlocked, ServersChecked, ToolCallBegan, ToolCallEnded
 from understudy.protocol.records.turns import (
     AnswerRejected,
     Failure,
@@ -63,6 +64,8 @@ __all__ = [
     "DiffChanged",
     "Entry",
     "Failure",
+    "HookApprovalAsked",
+    "HookRan",
     "ImageViewed",
     "InputWritten",
     "ItemReceived",
@@ -79,6 +82,7 @@ __all__ = [
     "Pins",
     "PlanStep",
     "PlanUpdated",
+    "PromptBlocked",
     "Question",
     "ReasoningDelta",
     "Record",
@@ -122,6 +126,9 @@ Record = (
     | PatchApprovalAsked
     | BudgetAsked
     | ToolApprovalAsked
+    | HookApprovalAsked
+    | HookRan
+    | PromptBlocked
     | ServersChecked
     | ApprovalDecided
     | AnswerRejected

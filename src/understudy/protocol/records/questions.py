@@ -53,7 +53,19 @@ class ToolApprovalAsked(msgspec.Struct, frozen=True, gc=False, tag="tool_approva
     hints: tuple[str, ...] = ()  # what the server says of the tool
 
 
-Question = CommandApprovalAsked | PatchApprovalAsked | BudgetAsked | ToolApprovalAsked
+class HookApprovalAsked(msgspec.Struct, frozen=True, gc=False, tag="hook_approval_asked"):
+    """A hook wants a person to decide, or has failed. A yes lifts no other question: what is judged anyway is judged after it."""
+
+    call_id: str  # of the call, or made up for a message
+    event: str
+    hook: str  # its key
+    tool: str  # empty: it is about a message
+    shown: str  # what is to be done
+    reason: str  # the hook's words, or what went wrong with it
+    failed: bool = False
+
+
+Question = CommandApprovalAsked | PatchApprovalAsked | BudgetAsked | ToolApprovalAsked | HookApprovalAsked
 
 
 class ApprovalDecided(msgspec.Struct, frozen=True, gc=False, tag="approval_decided"):

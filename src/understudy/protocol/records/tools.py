@@ -1,9 +1,10 @@
-"""Tools of other servers, and those of our own that are shown like them."""
+"""Tools of other servers, those of our own that are shown like them, and hooks around calls, messages and turns."""
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
+HookStatus = Literal["completed", "blocked", "failed", "stopped"]
 OWN_SERVER = "codex"  # as whose tools our own are shown that have no events of their kind
 
 
@@ -51,3 +52,51 @@ class ServersChecked(msgspec.Struct, frozen=True, gc=False, tag="servers_checked
         """For people, in a line; empty where there is nothing to tell."""
         told = "; ".join(f"{server} ({why})" for server, why in self.missing.items())
         return f"MCP servers that are missing, and their tools with them: {told}" if told else ""
+
+
+class HookRan(msgspec.Struct, frozen=True, gc=False, tag="hook_ran", omit_defaults=True):
+    """One hook, after its end. It is written with the record that it decides about."""
+
+    run_id: str  # `pre-tool-use:ORDER:FILE:CALL`
+    event: str
+    key: str  # which hook; never its command line, which may hold what nobody else should read
+    status: HookStatus
+    order: int
+    file: str
+    source: str  # `user` or `project`
+    began_at: float  # seconds since the epoch
+    seconds: float
+    call_id: str = ""
+    tool: str = ""  # as it was told to the hook
+    reason: str = ""  # why it blocks, asks or stops, or what went wrong with it
+    context: str = ""  # for the model; of a stop it is what to go on with
+    warning: str = ""  # for the user
+    asks: bool = False  # a person is to decide
+    changed: dict[str, Any] | None = None  # what the call is instead
+    detached: bool = False  # nobody waited for it
+    status_message: str | None = None
+
+    def describe(self) -> str:
+        """For people, in a line; empty where there is nothing to tell."""
+        what = {"blocked": "blocked", "failed": "failed", "stopped": "stopped the turn"}.get(self.status, "")
+        if not what and self.changed is not None:
+            what = "changed the call"
+        if not what and self.asks:
+            what = "asks a person"
+        told = [f"{self.event} hook {what}" + (f": {self.reason}" if self.reason else "")] if what else []
+        if self.warning:
+            told.append(f"{self.event} hook: {self.warning}")
+        if not told:
+            return ""
+        return f"{'; '.join(told)} ({self.key})"
+
+
+class PromptBlocked(msgspec.Struct, frozen=True, gc=False, tag="prompt_blocked"):
+    """A message that a hook kept from the model: it enters no request."""
+
+    message_id: str
+    reason: str
+
+    def describe(self) -> str:
+        """For people, in a line."""
+        return f"the message was blocked by a hook: {self.reason}"

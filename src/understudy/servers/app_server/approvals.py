@@ -4,13 +4,21 @@ import time
 
 from understudy.engine.approvals import CLIENT
 from understudy.policy.budget_words import budget_question
+from understudy.policy.hook_words import hook_message
 from understudy.policy.mcp_tools import tool_message
 from understudy.policy.questions import CommandQuestion, PatchQuestion, command_reason, patch_reason
 from understudy.policy.quoting import quote_command
 from understudy.policy.visible import make_visible
 from understudy.protocol.choices import Decision
 from understudy.protocol.jsonrpc import Response
-from understudy.protocol.records import BudgetAsked, CommandApprovalAsked, PatchApprovalAsked, Question, ToolApprovalAsked
+from understudy.protocol.records import (
+    BudgetAsked,
+    CommandApprovalAsked,
+    HookApprovalAsked,
+    PatchApprovalAsked,
+    Question,
+    ToolApprovalAsked,
+)
 from understudy.servers.app_server.items import command_actions
 from understudy.servers.app_server.wire import Json, milliseconds
 from understudy.servers.client_answers import unusable
@@ -36,6 +44,8 @@ def question_request(question: Question, thread_id: str, turn_id: str, item_id: 
             return "item/fileChange/requestApproval", {**about, "reason": reason, "grantRoot": None}
         case ToolApprovalAsked():
             return _elicitation(question.server, tool_message(question), about)
+        case HookApprovalAsked():
+            return _elicitation("understudy", hook_message(question), about)
         case BudgetAsked():
             return _elicitation("understudy", budget_question(question), about)
 

@@ -15,6 +15,7 @@ from understudy.protocol.records import (
     BudgetAsked,
     CommandApprovalAsked,
     Entry,
+    HookApprovalAsked,
     ItemReceived,
     PatchApprovalAsked,
     TokensCounted,
@@ -49,6 +50,7 @@ _QUESTIONS: dict[type, str] = {
     PatchApprovalAsked: "patch",
     ToolApprovalAsked: "tool",
     BudgetAsked: "budget",
+    HookApprovalAsked: "hook",
 }
 _TOOLS = frozenset(name for entry in TOOLS for name in entry.names)
 _CHAT = "chat"
@@ -137,7 +139,9 @@ class Metrics:
             case TurnEnded(reason=reason):
                 self._turns.add(reason)
                 self._models.pop(conversation_id, None)
-            case CommandApprovalAsked() | PatchApprovalAsked() | ToolApprovalAsked() | BudgetAsked() as question:
+            case (
+                CommandApprovalAsked() | PatchApprovalAsked() | ToolApprovalAsked() | BudgetAsked() | HookApprovalAsked()
+            ) as question:
                 self._asked.add(_QUESTIONS[type(question)])
             case ApprovalDecided(decision=decision, source=source, effective=True):
                 self._decided.add(decision, "caller" if source == "client" else "rule")

@@ -8,6 +8,7 @@ import msgspec
 from understudy.engine.approvals import CLIENT
 from understudy.engine.handle import Handle
 from understudy.policy.budget_words import budget_question
+from understudy.policy.hook_words import hook_message, hook_question, hook_reason
 from understudy.policy.mcp_tools import tool_message, tool_question, tool_reason
 from understudy.policy.questions import (
     CommandQuestion,
@@ -25,7 +26,14 @@ from understudy.policy.words import script_of
 from understudy.protocol.choices import Decision
 from understudy.protocol.jsonrpc import RequestId, Response
 from understudy.protocol.ops import Decide
-from understudy.protocol.records import BudgetAsked, CommandApprovalAsked, PatchApprovalAsked, Question, ToolApprovalAsked
+from understudy.protocol.records import (
+    BudgetAsked,
+    CommandApprovalAsked,
+    HookApprovalAsked,
+    PatchApprovalAsked,
+    Question,
+    ToolApprovalAsked,
+)
 from understudy.servers.client_answers import unusable
 from understudy.servers.failures import InvalidParams
 from understudy.servers.mcp.peer import Peer, UnansweredQuestion
@@ -139,6 +147,13 @@ def question_params(question: Question, peer: Peer, handle: Handle) -> dict[str,
             return _patch_params(question, peer, handle)
         case ToolApprovalAsked():
             return _tool_params(question, peer)
+        case HookApprovalAsked():
+            return {
+                "message": hook_message(question) if peer.wants_forms else hook_question(question),
+                "requestedSchema": _PATCH_FORM if peer.wants_forms else _NO_FORM,
+                "codex_elicitation": "hook",
+                "codex_reason": hook_reason(question),
+            }
         case BudgetAsked():
             return {
                 "message": budget_question(question),

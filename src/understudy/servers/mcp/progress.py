@@ -16,12 +16,15 @@ from understudy.protocol.records import (
     CommandStarted,
     Compacted,
     CompactionStarted,
+    HookApprovalAsked,
+    HookRan,
     ItemReceived,
     Noticed,
     PatchApprovalAsked,
     PatchEnded,
     PatchStarted,
     PlanUpdated,
+    PromptBlocked,
     Question,
     Record,
     RequestSent,
@@ -110,11 +113,13 @@ def describe(record: Record) -> str | None:
             return f"calls {_short(f'{tool} of {server}')}"
         case ToolCallEnded(tool=tool, failed=failed):
             return f"{_short(tool)} {'failed' if failed else 'ended'}"
-        case CommandApprovalAsked() | PatchApprovalAsked() | BudgetAsked() | ToolApprovalAsked():
+        case CommandApprovalAsked() | PatchApprovalAsked() | BudgetAsked() | ToolApprovalAsked() | HookApprovalAsked():
             return f"asks for approval: {describe_question(record)}"
         case PlanUpdated(plan=plan):
             current = next((step.step for step in plan if step.status == "in_progress"), None)
             return f"plan: {_short(current)}" if current else "plan updated"
+        case HookRan() | PromptBlocked():
+            return _short(record.describe()) or None
         case Noticed(message=message):
             return _short(message)
         case RetryScheduled() as retry:
@@ -134,6 +139,8 @@ def describe_question(question: Question) -> str:
         return f"more than {amount(question.limit, question.allowed)}"
     if isinstance(question, ToolApprovalAsked):
         return _short(f"{question.tool} of {question.server}")
+    if isinstance(question, HookApprovalAsked):
+        return _short(question.shown)
     if isinstance(question, CommandApprovalAsked):
         return _short(quote_command(question.command))
     return f"changes to {_files(len(question.changes))}"

@@ -15,6 +15,7 @@ from understudy.protocol.records import (
     ApprovalDecided,
     BudgetAsked,
     CommandApprovalAsked,
+    HookApprovalAsked,
     PatchApprovalAsked,
     Question,
     Terms,
@@ -117,7 +118,7 @@ class TaskViewer(CallViewer):
         record = live.entry.record
         self._updated = live.entry.at
         self._said = describe(record) or self._said
-        if isinstance(record, CommandApprovalAsked | PatchApprovalAsked | ToolApprovalAsked | BudgetAsked):
+        if isinstance(record, CommandApprovalAsked | PatchApprovalAsked | ToolApprovalAsked | BudgetAsked | HookApprovalAsked):
             self._asked_at[record.call_id] = live.entry.at
         if type(record) is ApprovalDecided and record.effective:
             self._stopped = self._stopped or record.decision == "abort"

@@ -15,6 +15,7 @@ from understudy.protocol.records import (
     CommandStarted,
     CompactionStarted,
     Entry,
+    HookApprovalAsked,
     Opened,
     PatchApprovalAsked,
     Renamed,
@@ -126,7 +127,9 @@ class RestCodec:
             case Opened() as opened:
                 more = {"owner": opened.owner, "sandbox": opened.overrides.sandbox}
                 return [_with(event, more) for event in found]
-            case CommandApprovalAsked() | PatchApprovalAsked() | BudgetAsked() | ToolApprovalAsked() as question:
+            case (
+                CommandApprovalAsked() | PatchApprovalAsked() | BudgetAsked() | ToolApprovalAsked() | HookApprovalAsked()
+            ) as question:
                 shown = shown_question(question, entry.turn, entry.at, self._cwd, seconds_to_answer(self._handle))
                 return [_with(event, {"question": shown}) for event in found]
             case CommandStarted(contained=False):

@@ -6,7 +6,14 @@ from understudy.engine.handle import Handle
 from understudy.errors import AgentError
 from understudy.policy.question_text import kind_of, question_text, what_yes_lifts, why_asked
 from understudy.policy.quoting import quote_command
-from understudy.protocol.records import BudgetAsked, CommandApprovalAsked, PatchApprovalAsked, Question, ToolApprovalAsked
+from understudy.protocol.records import (
+    BudgetAsked,
+    CommandApprovalAsked,
+    HookApprovalAsked,
+    PatchApprovalAsked,
+    Question,
+    ToolApprovalAsked,
+)
 from understudy.servers.modern_events import changes_on_wire
 from understudy.servers.rest.shapes import Choice, OpenQuestion
 from understudy.servers.rest.times import rfc3339
@@ -28,6 +35,8 @@ def choices_of(question: Question) -> tuple[Choice, ...]:
             return _ONCE, Choice(decision="approved_for_session", label=label), _DENY, _STOP
         case PatchApprovalAsked():
             return Choice(decision="approved", label="Approve"), _DENY, _STOP
+        case HookApprovalAsked():
+            return _ONCE, _DENY, _STOP
         case BudgetAsked():
             return Choice(decision="approved", label="Raise the limit"), Choice(decision="denied", label="Stop the turn")
 
@@ -79,3 +88,5 @@ def _exactly(question: Question) -> dict[str, Any]:
             return {"server": server, "tool": tool, "arguments": arguments or {}}
         case BudgetAsked(limit=limit, used=used, allowed=allowed, raised_to=raised_to):
             return {"limit": limit, "used": used, "allowed": allowed, "raised_to": raised_to}
+        case HookApprovalAsked(hook=hook, tool=tool):
+            return {"hook": hook, "tool": tool}

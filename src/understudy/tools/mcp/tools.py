@@ -19,10 +19,10 @@ RESOURCE_METHODS = {
 class OtherServersTool:
     def __init__(self, tool: RemoteTool) -> None:
         self.name = tool.name
-        self._tool = tool
+        self.remote = tool
 
     async def run(self, call: FunctionCall, context: ToolContext) -> ToolOutput:
-        return await context.call_other_server(self._tool, read_arguments(call))
+        return await context.call_other_server(self.remote, read_arguments(call))
 
 
 class ResourceTool:

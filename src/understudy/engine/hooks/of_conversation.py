@@ -1,0 +1,197 @@
+"""The hooks of one conversation, for as long as this process has it: which count, what they are told of it, and running them."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from understudy.config.hooks.entries import Event, Hook
+from understudy.config.model import Config
+from understudy.engine.fold import State
+from understudy.engine.hooks.answers import HookAnswer, Ran, read_answer
+from understudy.engine.hooks.calls import View
+from understudy.engine.hooks.loading import JudgedHook, LoadedHooks, load_hooks, untrusted_folders, whole_digest
+from understudy.engine.hooks.running import containment_of, environment, run_hook
+from understudy.engine.hooks.transcript import Transcript
+from understudy.protocol.ids import ConversationId
+from understudy.protocol.records import HookRan, Question, Record
+from understudy.tools.host import ApprovalAnswer, RunsCommands, ToolSettings
+
+AT_ONCE = 16  # hooks of one conversation
+CHANGED = "it or its script has changed since you trusted it, so it was not run"
+BESIDE = "-hooks"  # behind the name of the conversation's own /tmp: what contained hooks have instead, and transcripts
+
+
+class HookHost(Protocol):
+    """The turn, as hooks see it."""
+
+    turn_id: str
+
+    @property
+    def settings(self) -> ToolSettings: ...
+
+    @property
+    def owner(self) -> str: ...
+
+    @property
+    def sandbox(self) -> RunsCommands: ...
+
+    @property
+    def state(self) -> State: ...
+
+    def record(self, *records: Record) -> None: ...
+
+    async def ask(self, question: Question) -> ApprovalAnswer: ...
+
+
+class Meant(msgspec.Struct, frozen=True):
+    """A hook that is to run, and what it is told."""
+
+    judged: JudgedHook
+    order: int
+    payload: Mapping[str, Any]
+    call_id: str = ""
+    tool: str = ""
+    view: View | None = None  # of a call
+
+    @property
+    def hook(self) -> Hook:
+        return self.judged.hook
+
+
+class Said(msgspec.Struct, frozen=True):
+    """A hook, and what it answered."""
+
+    meant: Meant
+    answer: HookAnswer
+    record: HookRan
+
+
+class ConversationHooks:
+    def __init__(self, loaded: LoadedHooks, config: Config, conversation_id: ConversationId, private_tmp: Path) -> None:
+        self.may_allow = config.hooks_may_allow
+        self.conversation_id = conversation_id
+        self.untold = loaded.notices  # until they are told
+        self.started = False  # SessionStart has been told, here
+        self.started_at = 0  # at which request
+        self._model = config.model
+        self._hooks = [each for each in loaded.judged if each.counts]
+        self._events = {each.hook.event for each in self._hooks}
+        self._done: set[str] = set()  # keys of hooks that run once
+        self._room = asyncio.Semaphore(AT_ONCE)
+        self._folder = Path(f"{private_tmp}{BESIDE}")
+        self._transcript = Transcript(self._folder, str(conversation_id))
+
+    def has(self, *events: Event) -> bool:
+        return not self._events.isdisjoint(events)
+
+    def of(self, event: Event) -> list[tuple[int, JudgedHook]]:
+        """In file order, with their places in it."""
+        return [
+            (order, each) for order, each in enumerate(self._hooks) if each.hook.event == event and each.hook.key not in self._done
+        ]
+
+    def told(self, hook: Hook, host: HookHost, more: Mapping[str, Any]) -> dict[str, Any]:
+        """What a hook is told, in the shape of its family."""
+        event, settings = hook.event, host.settings
+        mode = "bypassPermissions" if settings.approval_policy == "never" else "default"
+        path = self._transcript.path_for(hook, contained=containment_of(hook, settings, "") is not None)
+        told: dict[str, Any] = {"session_id": str(self.conversation_id)}
+        if hook.file.family == "codex":
+            if event != "SessionStart":
+                told["turn_id"] = host.turn_id
+            told |= {"transcript_path": path, "cwd": settings.cwd, "hook_event_name": event, "model": self._model}
+        else:
+            told |= {"transcript_path": path, "cwd": settings.cwd, "hook_event_name": event, "prompt_id": host.turn_id}
+        if event != "PreCompact":
+            told["permission_mode"] = mode
+        return {**told, **more}
+
+    async def run(self, meant: Sequence[Meant], host: HookHost, detached: Callable[[Awaitable[None]], None]) -> list[Said]:
+        """All at once, in file order. What they did is recorded once all have ended; nobody waits for those that are detached."""
+        waited = [each for each in meant if not each.hook.detached]
+        for each in meant:
+            if each.hook.once:
+                self._done.add(each.hook.key)
+            if each.hook.detached:
+                detached(self._run_detached(each, host))
+        if not waited:
+            return []
+        self._transcript.write(host.state)
+        if len(waited) == 1:
+            said = [await self._run_one(waited[0], host)]
+        else:
+            tasks = [asyncio.ensure_future(self._run_one(each, host)) for each in waited]
+            try:
+                said = list(await asyncio.gather(*tasks))
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.wait(tasks)
+        return said
+
+    async def _run_detached(self, meant: Meant, host: HookHost) -> None:
+        said = await self._run_one(meant, host)
+        host.record(msgspec.structs.replace(said.record, detached=True, context="", changed=None, asks=False))
+
+    async def _run_one(self, meant: Meant, host: HookHost) -> Said:
+        async with self._room:
+            began = time.time()
+            ran = await self._run(meant, host)
+        hook = meant.hook
+        answer = read_answer(hook.event, hook.file.family, ran)
+        return Said(meant, answer, _record(meant, answer, began, ran.seconds))
+
+    async def _run(self, meant: Meant, host: HookHost) -> Ran:
+        hook, settings = meant.hook, host.settings
+        if hook.file.source == "project" and whole_digest(hook) != meant.judged.digest:
+            return Ran(-1, problem=CHANGED)
+        env = environment(hook, settings.environment, settings.cwd, str(self.conversation_id))
+        containment = containment_of(hook, settings, str(self._folder))
+        payload = msgspec.json.encode(meant.payload)
+        return await run_hook(
+            hook, payload, sandbox=host.sandbox, cwd=settings.cwd, env=env, containment=containment, owner=host.owner
+        )
+
+
+def _record(meant: Meant, answer: HookAnswer, began: float, seconds: float) -> HookRan:
+    hook = meant.hook
+    name = _dashed(hook.event)
+    return HookRan(
+        f"{name}:{meant.order}:{hook.file.path}" + (f":{meant.call_id}" if meant.call_id else ""),
+        hook.event,
+        hook.key,
+        answer.status,
+        meant.order,
+        hook.file.path,
+        hook.file.source,
+        began,
+        round(seconds, 4),
+        meant.call_id,
+        meant.tool,
+        answer.reason,
+        answer.context,
+        answer.warning,
+        asks=answer.decision == "ask",
+        changed=None if answer.changed is None else dict(answer.changed),
+        status_message=hook.status_message,
+    )
+
+
+def _dashed(event: str) -> str:
+    from understudy.config.hooks.entries import snake_case
+
+    return snake_case(event).replace("_", "-")
+
+
+def open_hooks(
+    config: Config, env: Mapping[str, str], conversation_id: ConversationId, private_tmp: Path
+) -> ConversationHooks | None:
+    """None where there are neither hooks nor anything to tell about them. Raises `ConfigError`."""
+    loaded = load_hooks(config.cwd, config.home, env, config.hooks, untrusted_folders(config.projects))
+    if not loaded.notices and not any(each.counts for each in loaded.judged):
+        return None
+    return ConversationHooks(loaded, config, conversation_id, private_tmp)
