@@ -7,6 +7,7 @@ import { useObserved } from "../state/observed.js";
 import { ago, count, dollars, fullTime, many, shortPath } from "../text/format.js";
 import { exactLine, oneLine } from "../text/visible.js";
 import { Attention } from "./attention.js";
+import { FoundView } from "./found_view.js";
 import { Line } from "./inert.js";
 import { conversationPath, loginPath } from "./route.js";
 
@@ -37,6 +38,7 @@ export function ListView({ list, current, isAlone }) {
         </section>
         <${Emptiness} list=${list} />
         ${list.nextCursor && html`<button type="button" class="button more" onClick=${() => attempt(() => list.loadMore())}>Show more</button>`}
+        <${FoundView} list=${list} />
       </div>
       <${Attention} list=${list} />
     </nav>`;
