@@ -6,6 +6,7 @@ AgentError                     anything we raise on purpose; its text is written
 │   ├── NotAllowed             the caller may not do that to this conversation
 │   │   └── LacksRight         one of `run`, `approve`, `read` and `budget`, on their own conversations or on those of others
 │   ├── TooManyTurns           the caller has as many turns at work as it may have
+│   ├── BudgetSpent            the caller has used what they may use in this day, week or month, or asks for more than is left
 │   └── InvalidArguments
 ├── ConfigError                config.toml, a profile or an override is wrong
 ├── ModelError                 the model could not answer
@@ -101,6 +102,10 @@ class LacksRight(NotAllowed):
 
 class TooManyTurns(BadRequest):
     kind = "too_many_turns"
+
+
+class BudgetSpent(BadRequest):
+    kind = "budget_spent"
 
 
 class InvalidArguments(BadRequest):

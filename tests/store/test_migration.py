@@ -32,7 +32,7 @@ from understudy.store.sqlite import SqliteLog
 from understudy.testing.waiting import WAIT_SECONDS
 
 MADE = Path(__file__).parent / "made_by_version_2"
-VERSION = 5
+VERSION = 6
 BEFORE = 2
 MANY = 100_000
 ITS = "conversation = (SELECT number FROM conversations WHERE id = ?)"

@@ -3,6 +3,7 @@
 import os
 import sys
 from argparse import Namespace
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -21,6 +22,7 @@ from understudy.config.tokens import (
     NamedToken,
     hash_of,
     new_token,
+    parse_budget,
     parse_expiry,
     read_tokens,
     tokens_file,
@@ -68,6 +70,7 @@ def _add(path: Path, tokens: tuple[NamedToken, ...], options: Namespace) -> int:
         others=_choices(options.others, RIGHTS, (), "--others"),
         roots=roots,
         sandbox=_choices(options.sandbox, MODES, DEFAULT_MODES, "--sandbox"),
+        budget=_budgets(options.budget),
         expires=_expiry(options.expires),
     )
     write_tokens(path, (*tokens, added))
@@ -97,6 +100,7 @@ def _list(tokens: tuple[NamedToken, ...], *, as_json: bool) -> int:
                 "others": token.others,
                 "roots": token.roots,
                 "sandbox": token.sandbox,
+                "budget": token.budget,
                 "expires": token.expires,
                 "expired": token.has_expired(now),
             }
@@ -111,6 +115,8 @@ def _list(tokens: tuple[NamedToken, ...], *, as_json: bool) -> int:
         if token.roots is not None:
             parts.append(f"in {', '.join(token.roots)}")
         parts.append(f"sandbox {', '.join(token.sandbox) or 'none'}")
+        if token.budget:
+            parts.append(f"budget {', '.join(token.budget)}")
         if token.expires is not None:
             parts.append(f"{'EXPIRED' if token.has_expired(now) else 'until'} {token.expires}")
         print(f"{token.name}: {'; '.join(parts)}")
@@ -128,6 +134,17 @@ def _choices(given: str | None, known: tuple[T, ...], default: tuple[T, ...], fl
         if word not in by_name:
             wrong_usage(f"{flag} has `{word}`; it can have {', '.join(by_name)}, with commas between them")
     return tuple(by_name[word] for word in words)
+
+
+def _budgets(given: Sequence[str]) -> tuple[str, ...]:
+    try:
+        budgets = [parse_budget(text) for text in given]
+    except ValueError as error:
+        wrong_usage(f"--budget {error}")
+    kinds = [(budget.limit, budget.period) for budget in budgets]
+    if len(set(kinds)) < len(kinds):
+        wrong_usage("--budget has the same limit twice for one period; give one amount")
+    return tuple(str(budget) for budget in budgets)
 
 
 def _expiry(given: str | None) -> str | None:

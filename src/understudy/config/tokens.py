@@ -20,8 +20,8 @@ import msgspec
 
 from understudy.config.private_file import written_beside
 from understudy.errors import ConfigError
-from understudy.protocol.callers import LOCAL_NAME, Right
-from understudy.protocol.choices import SandboxMode
+from understudy.protocol.callers import LOCAL_NAME, PersonBudget, Right
+from understudy.protocol.choices import PERIODS, PERSON_LIMITS, Period, PersonLimit, SandboxMode
 
 RIGHTS: tuple[Right, ...] = get_args(Right)
 DEFAULT_RIGHTS: tuple[Right, ...] = ("run", "approve", "read")
@@ -30,7 +30,8 @@ DEFAULT_MODES: tuple[SandboxMode, ...] = ("read-only", "workspace-write")
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 _PREFIX = "us_"
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
-_MEMBERS = ("name", "hash", "rights", "others", "roots", "sandbox", "expires")
+_BUDGET = re.compile(rf"({'|'.join(PERSON_LIMITS)})=(\d{{1,15}}(?:\.\d{{1,6}})?)/({'|'.join(PERIODS)})", re.ASCII)
+_MEMBERS = ("name", "hash", "rights", "others", "roots", "sandbox", "budget", "expires")
 
 
 class NamedToken(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +41,12 @@ class NamedToken(msgspec.Struct, frozen=True, kw_only=True):
     others: tuple[Right, ...] = ()  # on everybody else's
     roots: tuple[str, ...] | None = None  # folders to work in; None: anywhere
     sandbox: tuple[SandboxMode, ...] = DEFAULT_MODES
+    budget: tuple[str, ...] = ()  # as `parse_budget` reads them
     expires: str | None = None  # RFC 3339
+
+    @property
+    def budgets(self) -> tuple[PersonBudget, ...]:
+        return tuple(parse_budget(text) for text in self.budget)
 
     def has_expired(self, now: datetime) -> bool:
         return self.expires is not None and datetime.fromisoformat(self.expires) <= now
@@ -99,7 +105,7 @@ def write_tokens(path: Path, tokens: Iterable[NamedToken]) -> None:
         lines.append("\n[[token]]\n")
         for member in _MEMBERS:
             value = getattr(token, member)
-            if value is not None:
+            if value is not None and (value or member != "budget"):
                 text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # the one that JSON has plain and TOML not
                 lines.append(f"{member} = {text}\n")
     with written_beside(path, "".join(lines)) as beside:
@@ -140,8 +146,29 @@ def _read_entry(path: Path, entry: object) -> NamedToken:
         others=choices("others", RIGHTS, ()),
         roots=None if roots is None else tuple(cast(list[str], roots)),
         sandbox=choices("sandbox", MODES, DEFAULT_MODES),
+        budget=_read_budgets(table.get("budget", []), fail),
         expires=_read_expiry(table.get("expires"), fail),
     )
+
+
+def parse_budget(text: str) -> PersonBudget:
+    """`cost_usd=50/month`. Raises `ValueError` that says what was expected."""
+    found = _BUDGET.fullmatch(text)
+    amount = float(found[2]) if found else 0.0
+    if found is None or amount <= 0 or (found[1] != "cost_usd" and amount != int(amount)):
+        raise ValueError(
+            f"{text!r} is not LIMIT=N/PERIOD: the limit is one of {', '.join(PERSON_LIMITS)}, N a number above 0 "
+            f"(whole, but for cost_usd), the period one of {', '.join(PERIODS)}; for example cost_usd=50/month"
+        )
+    return PersonBudget(cast(PersonLimit, found[1]), amount, cast(Period, found[3]))
+
+
+def _read_budgets(value: object, fail: Any) -> tuple[str, ...]:
+    texts = cast(list[Any], value) if isinstance(value, list) else [value]
+    try:
+        return tuple(str(parse_budget(text if isinstance(text, str) else "")) for text in texts)
+    except ValueError:
+        raise fail("budget", 'a list such as ["cost_usd=50/month"]') from None
 
 
 def _read_expiry(value: object, fail: Any) -> str | None:

@@ -37,6 +37,7 @@ from understudy.store.log import Listed, Page, Store
 from understudy.store.opening import open_store
 
 if TYPE_CHECKING:
+    from understudy.engine.accounts import Accounts
     from understudy.engine.listing import Listing, Standing
     from understudy.engine.observing import InHand, Observer
     from understudy.engine.turns_at_work import TurnsAtWork
@@ -77,6 +78,7 @@ class Engine:
         self._watch = Watch(self._logs.store, self._conversations)
         self.observer: Observer | None = None  # set before there are conversations
         self.at_work: TurnsAtWork | None = None  # likewise, where callers may have so many turns at once
+        self.accounts: Accounts | None = None  # likewise, where callers may use only so much
         self.where_from: Callable[[], str] = str  # the address from which came what is served now, where a door knows it
         self.takes_no_new: str | None = None  # why no conversation is begun here at present
 
@@ -121,6 +123,8 @@ class Engine:
         self._check_room()
         if for_turn and self.at_work is not None:
             self.at_work.check(caller.name)
+        if for_turn:
+            await self.admit(caller, terms)
         conversation_id = ConversationId(new_uuid())
         config = self.configure(overrides)
         if config.history_persistence == "none":
@@ -256,6 +260,12 @@ class Engine:
         fixed = self._preparing.fix_choices(conversation.id, conversation.state, message, message.overrides)
         return msgspec.structs.replace(op, message=fixed)
 
+    async def admit(self, caller: Caller, terms: Terms | None) -> None:
+        """Raises `BudgetSpent` where the caller may use no more, or not as much as they ask for."""
+        account = None if self.accounts is None else self.accounts.find(caller.name)
+        if account is not None:
+            await account.admit(None if terms is None else terms.budget)
+
     def _check_room(self) -> None:
         if self.takes_no_new is not None:
             raise StoreError(f"conversation store: {self.takes_no_new}")
@@ -336,6 +346,7 @@ class Engine:
         conversation = Conversation(conversation_id, log, *shared)
         conversation.tail.observer = self.observer
         conversation.running.at_work = self.at_work
+        conversation.running.accounts = self.accounts
         return conversation
 
     def in_hand(self) -> "InHand":

@@ -132,6 +132,8 @@ class Handle:
             from understudy.engine.caller_limits import within_limits  # callers with a token of their own have some
 
             op = await within_limits(self, self.caller.limits, op)
+            if isinstance(op, Send):
+                await self._engine.admit(self.caller, op.message.terms)
         if self._engine.observer is not None and isinstance(op, Send):
             self._engine.observer.sent(self.id, op.message.message_id)
         return await self._engine.submit(self._conversation, op, following, None if durable is None else durable.tell)

@@ -13,6 +13,7 @@ from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.records import Failure, TurnEnded
 
 if TYPE_CHECKING:
+    from understudy.engine.accounts import Accounts
     from understudy.engine.turns_at_work import TurnsAtWork
 
 logger = logging.getLogger(__name__)
@@ -24,6 +25,7 @@ class Running:
         self.turn: Turn | None = None
         self.by = LOCAL_NAME  # who began it
         self.at_work: TurnsAtWork | None = None  # where callers may have so many at once
+        self.accounts: Accounts | None = None  # where they may use only so much
         self._tail = tail
         self._loop = loop
         self._task: asyncio.Task[None] | None = None
@@ -48,6 +50,8 @@ class Running:
         self.by = by
         if self.at_work is not None:
             self.at_work.began(by)
+        if self.accounts is not None:
+            turn.account = self.accounts.find(by)
         self._task = self._loop.create_task(self._run(turn), name=f"turn {turn.turn_id} of {self._tail.conversation_id}")
         self._standing.note(Given.STARTED)
 

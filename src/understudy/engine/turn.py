@@ -40,6 +40,7 @@ from understudy.protocol.records import (
 from understudy.tools.host import ApprovalAnswer, RunsCommands, ToolSettings
 
 if TYPE_CHECKING:
+    from understudy.engine.accounts import Account
     from understudy.engine.hooks.of_conversation import ConversationHooks
     from understudy.engine.hooks.turn_hooks import TurnHooks
     from understudy.engine.observing import ModelTiming, Observer
@@ -77,6 +78,7 @@ class Turn:
         self.turn_id = turn_id
         self.sandbox = sandbox
         self.listens = False  # it waits for the model: nothing of it is under way here
+        self.account: Account | None = None  # of whoever began it, where they may use only so much
         self.closed = False  # its end is recorded: nothing may follow
         self._diff: TurnDiff | None = None
         self._tail = tail
@@ -216,6 +218,8 @@ class Turn:
                 blocked = await self._hooks.judge_messages()
                 if blocked is not None and not state.waiting and state.requests == self._requests_before:
                     raise _Blocked(blocked)
+            if self.account is not None:
+                await self.account.check(setup.cost_of)
             self.record(RequestSent(tuple(state.waiting), self._new_context()))
             sent = len(state.items)
             try:
@@ -321,7 +325,10 @@ class Turn:
 
     def count(self, usage: Usage, *, cut: bool = False) -> None:
         before = self._tail.state.usage
-        self.record(TokensCounted(usage, usage if before is None else before.plus(usage), self._setup.cost_of(usage), cut))
+        cost = self._setup.cost_of(usage)
+        self.record(TokensCounted(usage, usage if before is None else before.plus(usage), cost, cut))
+        if self.account is not None:
+            self.account.count(usage, cost)
 
     def note_uncounted(self) -> None:
         self._budget.note_uncounted()

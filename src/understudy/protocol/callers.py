@@ -8,12 +8,24 @@ from typing import Literal
 
 import msgspec
 
-from understudy.protocol.choices import SandboxMode
+from understudy.protocol.choices import Period, PersonLimit, SandboxMode
 
 Right = Literal["run", "approve", "read", "budget"]
 
 ALL_RIGHTS: frozenset[Right] = frozenset({"run", "approve", "read", "budget"})
 LOCAL_NAME = "local"
+
+
+class PersonBudget(msgspec.Struct, frozen=True):
+    """What somebody may use in a day, a week (from Monday) or a month, by the calendar of UTC."""
+
+    limit: PersonLimit
+    amount: float
+    period: Period
+
+    def __str__(self) -> str:
+        amount = int(self.amount) if self.amount == int(self.amount) else self.amount
+        return f"{self.limit}={amount}/{self.period}"
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -23,6 +35,7 @@ class Limits(msgspec.Struct, frozen=True):
 
     roots: tuple[str, ...] | None  # folders in which the caller's agents work; None: anywhere
     modes: frozenset[SandboxMode]  # sandboxes that they may have
+    budgets: tuple[PersonBudget, ...] = ()
     open_door: bool = False  # no token is asked for: everything may be chosen, but nothing that lets a command come to the door
 
 

@@ -8,12 +8,16 @@ NetworkMode = Literal["off", "loopback", "on"]
 Decision = Literal["approved", "approved_for_session", "denied", "abort"]
 OutputStream = Literal["stdout", "stderr"]
 BudgetLimit = Literal["tokens", "cost_usd", "seconds", "requests"]
+PersonLimit = Literal["tokens", "cost_usd", "requests"]
+Period = Literal["day", "week", "month"]
 PlanStatus = Literal["pending", "in_progress", "completed"]
 
 APPROVAL_POLICIES: tuple[str, ...] = get_args(ApprovalPolicy)
 SANDBOX_MODES: tuple[str, ...] = get_args(SandboxMode)
 NETWORK_MODES: tuple[str, ...] = get_args(NetworkMode)
 BUDGET_LIMITS: tuple[BudgetLimit, ...] = get_args(BudgetLimit)
+PERSON_LIMITS: tuple[PersonLimit, ...] = get_args(PersonLimit)
+PERIODS: tuple[Period, ...] = get_args(Period)
 DECISIONS: tuple[str, ...] = get_args(Decision)
 
 SearchRole = Literal["user", "assistant", "command", "patch", "tool"]

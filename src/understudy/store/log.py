@@ -300,6 +300,20 @@ class EventLog(Protocol):
         ...
 
 
+NO_CONVERSATION = ConversationId("00000000-0000-0000-0000-000000000000")  # what is written belongs to none
+
+
+class Spent(msgspec.Struct, frozen=True):
+    """What somebody has used."""
+
+    tokens: int = 0
+    cost_usd: float = 0.0
+    requests: int = 0
+
+    def plus(self, other: "Spent") -> "Spent":
+        return Spent(self.tokens + other.tokens, self.cost_usd + other.cost_usd, self.requests + other.requests)
+
+
 class Verified(msgspec.Struct, frozen=True):
     """What reading everything found."""
 
@@ -348,6 +362,14 @@ class Store(EventLog, Protocol):
 
     async def ids(self, beginning: str = "", limit: int | None = None) -> Sequence[ConversationId]:
         """Those of all conversations that begin so, in order."""
+        ...
+
+    def spend(self, name: str, day: str, spent: Spent, done: Committed) -> None:
+        """Count what this caller has used on that day (`2026-11-19`)."""
+        ...
+
+    async def spent(self, name: str, since: str) -> Spent:
+        """From that day on, by all processes."""
         ...
 
     async def count(self) -> int: ...

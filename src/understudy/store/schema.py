@@ -69,6 +69,17 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TRIGGER unindexed_gone AFTER DELETE ON conversations BEGIN
         INSERT OR IGNORE INTO unindexed VALUES (OLD.number); END;
     """,
+    # What people with a token of their own have used.
+    """
+    CREATE TABLE spending(
+        name TEXT NOT NULL,
+        day TEXT NOT NULL,
+        tokens INTEGER NOT NULL,
+        cost_usd REAL NOT NULL,
+        requests INTEGER NOT NULL,
+        PRIMARY KEY(name, day)
+    ) WITHOUT ROWID;
+    """,
 )
 # What is left to do for a version.
 AFTER: dict[int, Callable[[sqlite3.Connection, Seals], None]] = {3: link_older_records, 4: seal_older_heads}

@@ -24,6 +24,7 @@ from understudy.store.claims import Claims, SqliteClaim
 from understudy.store.decoding import ENTRY, LISTED, entries_of, letters_of, listed_of, saved_text_of, sized_entries_of
 from understudy.store.hints import FileAlarm, WriteHints
 from understudy.store.log import (
+    NO_CONVERSATION,
     NOWHERE,
     Audited,
     Batch,
@@ -35,6 +36,7 @@ from understudy.store.log import (
     Page,
     Position,
     SavedText,
+    Spent,
     Verified,
 )
 from understudy.store.open_files import OpenFiles
@@ -155,6 +157,15 @@ class SqliteLog:
         if self._loop is not None and (self.path.parent / SEARCH_INDEX).exists():
             done = self.search.once_forgotten(done)
         self._submit(conversation_id, writing.delete, done)
+
+    def spend(self, name: str, day: str, spent: Spent, done: Committed) -> None:
+        row: writing.Row = ("spent", 0, name, day, spent.tokens, spent.cost_usd, spent.requests, 0, 0)
+        self._handover.add(Job(NO_CONVERSATION, lambda: [row], done))
+
+    async def spent(self, name: str, since: str) -> Spent:
+        sums = "coalesce(sum(tokens), 0), coalesce(sum(cost_usd), 0.0), coalesce(sum(requests), 0)"
+        row = self._queries.row(f"SELECT {sums} FROM spending WHERE name = ? AND day >= ?", name, since)
+        return Spent() if row is None else Spent(*row)
 
     def _submit(self, conversation_id: ConversationId, rows: Callable[[int], list[Row]], done: Committed | None = None) -> None:
         self._handover.add(Job(conversation_id, lambda: rows(number_of(conversation_id)), done))

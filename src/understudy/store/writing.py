@@ -43,6 +43,8 @@ _KINDS = {
     "append_unsealed": f"{_MOVED}, digest = NEW.g {_FROM}",  # the last good seal stays: it shows where things went wrong
     "seal": "UPDATE conversations SET seal = NEW.a"
     f" WHERE number = NEW.conversation AND last_seq = NEW.b AND digest = NEW.c; {_FENCED}",
+    "spent": "INSERT INTO spending VALUES (NEW.a, NEW.b, NEW.c, NEW.d, NEW.e) ON CONFLICT(name, day) DO UPDATE SET"
+    " tokens = tokens + excluded.tokens, cost_usd = cost_usd + excluded.cost_usd, requests = requests + excluded.requests;",
     "record": "INSERT INTO records VALUES (NEW.conversation, NEW.a, NEW.b, NEW.c, NEW.d, NEW.e, NEW.f);",
     "owner": "UPDATE conversations SET owner = NEW.a WHERE number = NEW.conversation;",
     # the text so far, only of one who still has the conversation, and of one that is still there

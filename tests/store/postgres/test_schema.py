@@ -31,7 +31,9 @@ def named(program: Program, url: str) -> Program:
 def test_they_are_made_once_and_left_as_they_are(program: Program) -> None:
     url = the_server().new_tables()
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("DROP TABLE about, workers, groups, conversations, records, older_digests, said, inbox, claims")
+        connection.execute(
+            "DROP TABLE about, workers, groups, conversations, records, older_digests, said, inbox, claims, spending"
+        )
     made, again = named(program, url).call("store", "init"), program.call("store", "init")
     assert (made.code, made.err, again.code) == (0, "", 0)
     assert f"has the tables for conversations now (version {VERSION})" in made.out

@@ -54,6 +54,13 @@ def add_http(commands: CommandParsers) -> None:
         help="work only in this folder; may be given again (default: anywhere); does not hold what they approve",
     )
     new.add_argument("--sandbox", metavar="LIST", help="sandbox modes they may choose (default: read-only,workspace-write)")
+    new.add_argument(
+        "--budget",
+        action="append",
+        default=[],
+        metavar="LIMIT=N/PERIOD",
+        help="what they may use in a day, week or month, such as cost_usd=50/month (or tokens, requests); may be given again",
+    )
     new.add_argument("--expires", metavar="DATE", help="the last day on which it is valid (default: it does not expire)")
     listing = add(actions, "list", "token", "list who has a token")
     listing.set_defaults(action="list")

@@ -12,7 +12,7 @@ import msgspec
 from understudy.config.serve import ServeSettings
 from understudy.config.tokens import NamedToken, first_token, hash_of, read_tokens, tokens_file
 from understudy.errors import ConfigError
-from understudy.protocol.callers import LOCAL, Caller, Limits, by_door
+from understudy.protocol.callers import LOCAL, Caller, Limits, PersonBudget, by_door
 from understudy.protocol.choices import SandboxMode
 from understudy.servers.http.answers import Refusal
 from understudy.servers.request_scope import note_caller
@@ -46,7 +46,7 @@ class Principal(msgspec.Struct, frozen=True):
 
 
 def _principal_of(token: NamedToken) -> Principal:
-    limits = Limits(token.roots, frozenset(token.sandbox))
+    limits = Limits(token.roots, frozenset(token.sandbox), token.budgets)
     return Principal(Caller(token.name, frozenset(token.rights), frozenset(token.others), DOOR, limits), token.hash)
 
 
@@ -79,6 +79,10 @@ class Principals:
     def are_open(self) -> bool:
         """Whether no token is asked for."""
         return self._open
+
+    def budgets_of(self, name: str) -> tuple[PersonBudget, ...]:
+        """Of whoever has a token of this name now."""
+        return next((named.budgets for named in self._named if named.name == name), ())
 
     async def learn(self, authorization: str | None) -> None:
         """Before `find`: what has to be fetched to know whose token it is."""

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from understudy.config.serve import ServeSettings
 from understudy.config.tokens import read_tokens, tokens_file
+from understudy.engine.accounts import Accounts
 from understudy.engine.engine import Engine
 from understudy.engine.turns_at_work import TurnsAtWork
 from understudy.errors import ConfigError, how_to_add
@@ -73,6 +74,7 @@ async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announ
     _use_issuer(settings, principals)
     engine = Engine(cli=cli)
     engine.at_work = TurnsAtWork(settings.concurrency)
+    engine.accounts = Accounts(lambda: engine.log, principals.budgets_of)
     engine.where_from = Addresses(settings.trusted_proxies).of_this_request
     operations = Operations(engine, settings)
     _ = engine.log  # a store that cannot be opened is told now

@@ -8,6 +8,7 @@ import msgspec
 from understudy.errors import (
     AgentError,
     BadRequest,
+    BudgetSpent,
     ConfigError,
     ConversationBusy,
     LacksRight,
@@ -81,6 +82,8 @@ def to_refusal(error: Exception) -> Refusal:
             return _refuse(404, "no such conversation; GET /v1/conversations lists those that there are")
         case NotThere():
             return _refuse(404, str(error))
+        case BudgetSpent():
+            return Refusal(403, str(error), data=Problem("budget_spent", str(error)))
         case TooManyTurns():
             return Refusal(429, str(error), headers=((b"retry-after", b"1"),))
         case LacksRight(right=right, on_others=on_others):

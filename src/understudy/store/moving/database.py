@@ -8,7 +8,7 @@ import psycopg
 from psycopg.sql import SQL, Identifier
 
 from understudy.errors import StoreError
-from understudy.store.moving.ends import COLUMNS, Moved
+from understudy.store.moving.ends import COLUMNS, SPENDING, Moved
 from understudy.store.postgres.connecting import checked_url, connect, explain, place_of
 from understudy.store.postgres.processes import has_ended
 from understudy.store.postgres.tables import check_version
@@ -62,8 +62,13 @@ class DatabaseEnd:
         letters = self._rows("SELECT number, op FROM inbox WHERE conversation = %s ORDER BY number", number)
         return Moved(row, records, older[0][0] if older else b"", said, letters)
 
-    def put_all(self, conversations: Iterator[Moved]) -> None:
+    def spending(self) -> Sequence[tuple[Any, ...]]:
+        return self._rows(f"SELECT {SPENDING} FROM spending")
+
+    def put_all(self, conversations: Iterator[Moved], spending: Sequence[tuple[Any, ...]]) -> None:
         with self._explained(), self._connection.transaction():
+            self._connection.execute("DELETE FROM spending")
+            self._copy("spending", SPENDING, ["text", "text", "int8", "float8", "int8"], spending)
             for one in conversations:
                 self._put(one)
 

@@ -12,6 +12,8 @@ from understudy.store.seals import Seals
 # Columns of `conversations`, in the order of `Moved.row`.
 COLUMNS = "number, id, epoch, last_seq, created_at, updated_at, archived, summary, owner, digest, seal"
 
+SPENDING = "name, day, tokens, cost_usd, requests"
+
 
 class Moved(msgspec.Struct):
     row: tuple[Any, ...]
@@ -53,7 +55,11 @@ class End(Protocol):
 
     def take(self, name: str) -> Moved: ...
 
-    def put_all(self, conversations: Iterator[Moved]) -> None:
+    def spending(self) -> Sequence[tuple[Any, ...]]:
+        """Name, day, tokens, USD and requests of people with a budget."""
+        ...
+
+    def put_all(self, conversations: Iterator[Moved], spending: Sequence[tuple[Any, ...]]) -> None:
         """All of them, or none."""
         ...
 

@@ -6,12 +6,12 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from understudy.store.moving.ends import COLUMNS, Moved
+from understudy.store.moving.ends import COLUMNS, SPENDING, Moved
 from understudy.store.place import DATABASE
 from understudy.store.sqlite import BUSY_SECONDS, SqliteLog, number_of
 from understudy.store.writer import explain
 
-_TABLES = ("conversations", "records", "said", "partials", "inbox")
+_TABLES = ("conversations", "records", "said", "partials", "inbox", "spending")
 _CHANGES = ("INSERT", "UPDATE", "DELETE")
 
 
@@ -81,8 +81,13 @@ class FileEnd:
     def _all(self, query: str, number: int) -> list[Any]:
         return self._connection.execute(query, (number,)).fetchall()
 
-    def put_all(self, conversations: Iterator[Moved]) -> None:
+    def spending(self) -> Sequence[tuple[Any, ...]]:
+        with self._explained():
+            return self._connection.execute(f"SELECT {SPENDING} FROM spending").fetchall()
+
+    def put_all(self, conversations: Iterator[Moved], spending: Sequence[tuple[Any, ...]]) -> None:
         with self._explained(), self._transaction():
+            self._connection.executemany("INSERT OR REPLACE INTO spending VALUES (?, ?, ?, ?, ?)", spending)
             for one in conversations:
                 number = one.row[0]
                 self._connection.execute(f"INSERT INTO conversations({COLUMNS}) VALUES ({', '.join('?' * len(one.row))})", one.row)

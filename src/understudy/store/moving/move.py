@@ -36,7 +36,7 @@ def move(source: End, target: End, seals: Seals, told: Callable[[int, int], None
     try:
         _refuse_held(source)  # by somebody who was faster; whoever comes now cannot write
         carried = _Carried(source, seals, told)
-        target.put_all(carried.all())
+        target.put_all(carried.all(), source.spending())
         carried.compare(target)
     except BaseException:
         if not target.count():

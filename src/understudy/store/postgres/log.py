@@ -16,6 +16,7 @@ from understudy.protocol.records import Entry
 from understudy.store.cursors import Cursor, finite, read_cursor, write_cursor
 from understudy.store.decoding import ENTRY, LISTED, entries_of, letters_of, listed_of, saved_text_of, sized_entries_of
 from understudy.store.log import (
+    NO_CONVERSATION,
     NOWHERE,
     Batch,
     Committed,
@@ -26,6 +27,7 @@ from understudy.store.log import (
     Page,
     Position,
     SavedText,
+    Spent,
 )
 from understudy.store.place import prepare_folder
 from understudy.store.postgres import writes
@@ -129,6 +131,14 @@ class PostgresLog(Upkeep):
     def seal(self, conversation_id: ConversationId, last_seq: int, digest: bytes, done: Committed) -> None:
         sealed = self._seals.make(conversation_id, last_seq, digest)
         self._submit(conversation_id, lambda _: writes.seal(conversation_id, last_seq, digest, sealed), done)
+
+    def spend(self, name: str, day: str, spent: Spent, done: Committed) -> None:
+        self._submit(NO_CONVERSATION, lambda _: writes.spend(name, day, spent), done, hints=False)
+
+    async def spent(self, name: str, since: str) -> Spent:
+        sums = "coalesce(sum(tokens), 0)::bigint, coalesce(sum(cost_usd), 0)::float8, coalesce(sum(requests), 0)::bigint"
+        rows = await self._rows(f"SELECT {sums} FROM spending WHERE name = %s AND day >= %s", name, since)
+        return Spent(*rows[0])
 
     def _submit(
         self,

@@ -56,6 +56,14 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TABLE inbox(conversation bigint NOT NULL, number bigint NOT NULL, op bytea NOT NULL, PRIMARY KEY(conversation, number));
     CREATE TABLE claims(conversation bigint PRIMARY KEY, id text NOT NULL, worker uuid NOT NULL, since timestamptz NOT NULL);
     CREATE INDEX claims_by_worker ON claims(worker);
+    CREATE TABLE spending(                     -- what people with a token of their own have used
+        name text NOT NULL,
+        day text NOT NULL,
+        tokens bigint NOT NULL,
+        cost_usd float8 NOT NULL,
+        requests bigint NOT NULL,
+        PRIMARY KEY(name, day)
+    );
     """,
 )
 
@@ -195,6 +203,12 @@ BEGIN
     UPDATE conversations SET seal = seal_ WHERE number = c AND last_seq = last AND digest = digest_;
     IF NOT FOUND THEN PERFORM u_refuse('UD001', 'it has been taken over'); END IF;
 END $$;
+
+CREATE OR REPLACE FUNCTION u_spend(name_ text, day_ text, tokens_ bigint, usd float8, requests_ bigint) RETURNS void
+    LANGUAGE sql AS $$
+    INSERT INTO spending AS s VALUES (name_, day_, tokens_, usd, requests_) ON CONFLICT (name, day) DO UPDATE SET
+        tokens = s.tokens + tokens_, cost_usd = s.cost_usd + usd, requests = s.requests + requests_;
+$$;
 
 CREATE OR REPLACE FUNCTION u_delete(c bigint) RETURNS void LANGUAGE sql AS $$
     DELETE FROM conversations WHERE number = c;

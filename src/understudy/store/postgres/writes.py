@@ -12,7 +12,7 @@ from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Op
 from understudy.protocol.records import Opened
 from understudy.store.chain import FIRST, MOST_KNOWN, link
-from understudy.store.log import Batch, SavedText
+from understudy.store.log import Batch, SavedText, Spent
 from understudy.store.seals import Seals
 from understudy.store.writing import PACKED_PIECE, PACKED_RECORD, packed
 
@@ -124,6 +124,11 @@ def seal(conversation_id: ConversationId, last_seq: int, digest: bytes, sealed: 
 
 def delete(conversation_id: ConversationId) -> list[Call]:
     return [("SELECT u_delete(%s)", (Int8(number_of(conversation_id)),))]
+
+
+def spend(name: str, day: str, spent: Spent) -> list[Call]:
+    what = name, day, Int8(spent.tokens), float(spent.cost_usd), Int8(spent.requests)
+    return [("SELECT u_spend(%s, %s, %s, %s, %s)", what)]
 
 
 def claim(conversation_id: ConversationId, worker: UUID) -> list[Call]:
