@@ -282,11 +282,9 @@ class State(msgspec.Struct, eq=False):
         for message_id in self._messages_of_turn:
             self.message_ends[message_id] = entry.seq
         self._messages_of_turn = []
-        self.calls.clear()
-        self.running.clear()
-        self.outcomes.clear()
-        self.questions.clear()
-        self.asked_at.clear()
+        for left in (self.calls, self.running, self.outcomes, self.questions, self.asked_at):
+            if left:
+                left.clear()
 
     def _answer_rejected(self, entry: Entry, record: AnswerRejected) -> None:
         self.history.add(Message("user", (InputText(TRY_AGAIN.format(problem=record.problem)),)), entry.seq)

@@ -6,7 +6,6 @@ and closed, the end of its turn, and a turn that this process takes over. What i
 
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from understudy.engine.broadcast import LiveDelta, LiveEntry
@@ -165,14 +164,17 @@ class Following:
 
     def stop(self) -> None:
         """The viewer is not called any more."""
+        if self._viewer is _NOBODY:
+            return
         self._viewer = _NOBODY  # breaks a reference cycle, so that both are freed at once
         if self.live:
             self.live = False
-            with suppress(ValueError):  # the broadcast has dropped it, because of a bug
-                self._conversation.tail.broadcast.followers.remove(self)
+            followers = self._conversation.tail.broadcast.followers
+            if self in followers:  # else the broadcast has dropped it, because of a bug
+                followers.remove(self)
         if self in self._conversation.waiting:
             self._conversation.waiting.remove(self)
-        if self._may_answer and self._conversation.state.questions:
+        if self._may_answer and self._conversation.tail.state.questions:
             self.cannot_answer()
 
     def cannot_answer(self) -> None:
@@ -189,7 +191,7 @@ class Following:
     def _may_answer(self) -> bool:
         if self._may_raise or not self._may_approve:
             return self._may_approve
-        return not any(isinstance(question, BudgetAsked) for question in self._conversation.state.questions.values())
+        return not any(isinstance(question, BudgetAsked) for question in self._conversation.tail.state.questions.values())
 
     @property
     def can_answer(self) -> bool:
@@ -233,7 +235,7 @@ class Following:
 
     def put_open_questions(self) -> None:
         """Those from before a restart, or of a turn that runs elsewhere. One on its way to the disk is put once it is there."""
-        state = self._conversation.state
+        state = self._conversation.tail.state
         if not state.questions:
             return
         unpublished = [entry.record for entry in self._conversation.tail.broadcast.unpublished()]
@@ -315,7 +317,7 @@ class Following:
             if record.message_id == self.message_id:
                 self.turn, self._recorded = entry.turn, True
         elif type(record) is TurnStarted:
-            if self.message_id and self._conversation.state.turn_messages.get(record.turn_id) == self.message_id:
+            if self.message_id and self._conversation.tail.state.turn_messages.get(record.turn_id) == self.message_id:
                 self.leads = True
         elif (type(record) is RequestSent and self.message_id in record.consumed) or (
             type(record) is PromptBlocked and self.message_id == record.message_id
@@ -362,7 +364,7 @@ class Following:
         deltas = [delta for delta in broadcast.text.deltas() if not (self._hides_reasoning and type(delta) is ReasoningDelta)]
         for delta in deltas:
             self._given.add(delta)
-        return [LiveDelta(delta, self._conversation.state.turn or "", broadcast.published) for delta in deltas]
+        return [LiveDelta(delta, self._conversation.tail.state.turn or "", broadcast.published) for delta in deltas]
 
     def _fall_behind(self, outlet: Outlet) -> bool:
         self._behind = True
@@ -407,7 +409,7 @@ class Following:
 
     def _show_missing(self) -> None:
         """Of unfinished texts what the viewer was not given."""
-        turn = self.turn or self._conversation.state.turn or ""  # the end of it may be on its way to the disk already
+        turn = self.turn or self._conversation.tail.state.turn or ""  # the end of it may be on its way to the disk already
         for delta in self._given.missing(self._conversation.tail.broadcast.text):
             self.show_delta(LiveDelta(delta, turn, self.cursor))
 

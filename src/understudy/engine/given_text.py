@@ -24,7 +24,13 @@ class GivenText:
         self._lengths[key] = self._lengths.get(key, 0) + length
 
     def finish(self, record: Record) -> None:
-        if self._lengths and (gone := finished_by(record)):
+        if not self._lengths:
+            return
+        gone = finished_by(record)
+        if gone == (TEXT,):  # nearly always; no other key begins like it
+            if TEXT in self._lengths:
+                del self._lengths[TEXT]
+        elif gone:
             self._lengths = {key: length for key, length in self._lengths.items() if not key.startswith(gone)}
 
     def marks(self) -> dict[str, int]:

@@ -41,8 +41,7 @@ class IncomingAnswer:
         self._turn_id = turn_id
         self._show_raw_reasoning = show_raw_reasoning
         self._text = ShownText()
-        self._reasoning = ShownText()
-        self._raw_reasoning = ShownText()
+        self._thoughts: tuple[ShownText, ShownText] | None = None  # reasoning and raw reasoning, where any has come
 
     @property
     def unfinished(self) -> str:
@@ -51,16 +50,18 @@ class IncomingAnswer:
 
     def begin_again(self) -> None:
         """It broke off, and is asked for anew."""
-        for text in (self._text, self._reasoning, self._raw_reasoning):
+        for text in (self._text, *(self._thoughts or ())):
             text.begin_again()
 
     async def read(self, answer: Answer, turn: Takes) -> None:
         """To its end. Raises `StreamLost` where it breaks off."""
         while events := await turn.listen(answer):
-            if len(events) > AT_ONCE:
+            number = len(events)
+            if number > AT_ONCE:
                 events = _merged(events)
-            at_once = max(1, AT_ONCE // (len(self._tail.broadcast.followers) or 1))
-            for start in range(0, len(events), at_once):
+                number = len(events)
+            at_once = AT_ONCE // (len(self._tail.broadcast.followers) or 1) or 1
+            for start in range(0, number, at_once):
                 if start:
                     await asyncio.sleep(0)  # thousands may come at once; a ping is answered between them
                 for event in events[start : start + at_once]:
@@ -115,7 +116,9 @@ class IncomingAnswer:
     def _hear_reasoning(self, text: str, raw: bool) -> None:
         if raw and not self._show_raw_reasoning:
             return
-        more = (self._raw_reasoning if raw else self._reasoning).hear(text)
+        if self._thoughts is None:
+            self._thoughts = ShownText(), ShownText()
+        more = self._thoughts[int(raw)].hear(text)
         if more:
             self._tail.emit(ReasoningDelta(more, raw), self._turn_id)
 
@@ -136,16 +139,16 @@ class IncomingAnswer:
                 self._text.finish()
             case Reasoning():
                 self._record(ItemReceived(item, self._show_raw_reasoning))
-                self._reasoning.finish()
-                self._raw_reasoning.finish()
+                for thought in self._thoughts or ():
+                    thought.finish()
 
     def _withdraw_unfinished(self) -> None:
         """A complete answer that lacks what was shown of it before: a retry left it out."""
-        if self._text.untouched and self._reasoning.untouched and self._raw_reasoning.untouched:
-            return
-        if self._text.shown or self._reasoning.shown or self._raw_reasoning.shown:
+        texts = (self._text, *(self._thoughts or ()))
+        left = [text for text in texts if not text.untouched]
+        if any(text.shown for text in left):
             self._record(Noticed("the model took back what it had begun to say", withdraws=True))
-        for text in (self._text, self._reasoning, self._raw_reasoning):
+        for text in left:
             text.finish()
 
     def _record(self, record: Record) -> None:

@@ -170,25 +170,31 @@ class Ledger:
 
     def _turn_started(self, entry: Entry, record: TurnStarted) -> None:
         self._turn = record.turn_id
-        self._open.clear()
-        self._patches.clear()
+        self._close_questions()
         self._since = entry.at
         work = self.turns[record.turn_id] = Work()
         for turn, term in self._early:
             if turn == record.turn_id:
                 _hold_to(work, term, began=True)
-        self._early.clear()
+        if self._early:
+            self._early = []
         if len(self.turns) > KEPT_TURNS:
             del self.turns[next(iter(self.turns))]
 
     def _turn_ended(self, entry: Entry, record: TurnEnded) -> None:
         self._rest(entry, entry.at if record.cut_at is None else record.cut_at)
         self._turn = None
-        self._open.clear()
-        self._patches.clear()
-        self._budget_questions.clear()
+        self._close_questions()
+        if self._budget_questions:
+            self._budget_questions = {}
         if self.raised:
             self.raised = {key: allowed for key, allowed in self.raised.items() if key[0] is None}
+
+    def _close_questions(self) -> None:
+        if self._open:
+            self._open = set()
+        if self._patches:
+            self._patches = {}
 
     def _user_message(self, entry: Entry, record: UserMessage) -> None:
         if record.terms is None:
@@ -216,7 +222,7 @@ class Ledger:
 
     def _rest(self, entry: Entry, at: float) -> None:
         if self._since is not None:
-            seconds = max(0.0, at - self._since)
+            seconds = at - self._since if at > self._since else 0.0
             self._since = None
             self.total.seconds += seconds
             if (work := self.turns.get(entry.turn)) is not None:

@@ -98,16 +98,18 @@ class TextSoFar:
 
     def finish(self, record: Record) -> bool:
         """Forget what the record now says for good. True when that was something."""
-        before = len(self._texts) + len(self._outputs)
-        if not before:
+        if not (self._texts or self._outputs):
             return False
+        finished = False
         for kind in finished_by(record):
-            if kind.startswith(OUTPUT):
+            if kind in self._texts:
+                del self._texts[kind]
+                finished = True
+            elif self._outputs and kind.startswith(OUTPUT):
                 for key in [key for key in self._outputs if f"{OUTPUT} {key[0]} ".startswith(kind)]:
                     del self._outputs[key]
-            else:
-                self._texts.pop(kind, None)
-        return len(self._texts) + len(self._outputs) != before
+                    finished = True
+        return finished
 
     def text(self, kind: str = TEXT) -> str:
         known = self._texts.get(kind)

@@ -37,28 +37,28 @@ class EncodedHistory:
         self._items: list[object] = []
         self._ends: list[int] = []  # of each item, where it ends in `_encoded`
         self._encoded = b""
-
-    @property
-    def size(self) -> int:
-        return len(self._encoded)
+        self.size = 0  # bytes
 
     def encode(self, items: Sequence[object], encoder: ItemEncoder) -> bytes:
         """The items, each with a comma before it."""
-        wanted = list(items)
-        if wanted[: len(self._items)] != self._items:
-            self._forget_from(_common(wanted, self._items))
-        parts, end = [self._encoded], len(self._encoded)
-        for item in wanted[len(self._items) :]:
+        wanted, known = list(items), len(self._items)
+        if wanted[:known] != self._items:
+            known = _common(wanted, self._items)
+            self._forget_from(known)
+        parts, end = [self._encoded], self.size
+        for item in wanted[known:]:
             if encoded := encoder(item):
                 parts += (b",", encoded)
                 end += 1 + len(encoded)
             self._ends.append(end)
         self._encoded = b"".join(parts)
+        self.size = end
         self._items = wanted
         return self._encoded
 
     def _forget_from(self, index: int) -> None:
-        self._encoded = self._encoded[: self._ends[index - 1] if index else 0]
+        self.size = self._ends[index - 1] if index else 0
+        self._encoded = self._encoded[: self.size]
         del self._items[index:], self._ends[index:]
 
 
@@ -78,8 +78,8 @@ class HistoryCache:
             self._size -= history.size
         encoded = history.encode(items, encoder)
         with self._lock:
-            if (other := self._histories.pop(key, None)) is not None:  # a request that was given up may still be encoded
-                self._size -= other.size
+            if key in self._histories:  # a request that was given up may still be encoded
+                self._size -= self._histories.pop(key).size
             if history.size <= self._limit:
                 self._histories[key] = history
                 self._size += history.size

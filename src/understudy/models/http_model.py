@@ -134,6 +134,7 @@ class HttpModel:
         self._fixed_headers = _by_name(provider.http_headers.items())
         self._our_headers = {**_OUR_HEADERS, **_by_name((("User-Agent", f"{settings.originator}/{__version__}"),))}
         self._has_answered = False
+        self._idle_seconds = provider.stream_idle_timeout_ms / 1000
 
     def stream(self, prompt: Prompt) -> Answer:
         if not isinstance(prompt.items, tuple):  # what is added to the history later belongs to the next request
@@ -191,10 +192,6 @@ class HttpModel:
 
     def without_secrets(self, text: str) -> str:
         return redacted(text, self._secrets)
-
-    @property
-    def _idle_seconds(self) -> float:
-        return self._provider.stream_idle_timeout_ms / 1000
 
     def _headers(self, prompt: Prompt, key: Secret | None, from_env: dict[str, Secret]) -> list[tuple[str, str]]:
         headers = {**self._our_headers, **_by_name(self._wire.headers(prompt)), **self._fixed_headers}  # the last one given counts
@@ -378,7 +375,8 @@ class HttpAnswer(Answer):
         began = loop.time()
         idle = self._idle_seconds
         try:
-            return await response.read(max(min(idle - self._silent, KEPT_ALIVE * idle - self._unheard), 0.0))
+            left, most = idle - self._silent, KEPT_ALIVE * idle - self._unheard
+            return await response.read(left if 0.0 <= left <= most else max(min(left, most), 0.0))
         finally:
             waited = loop.time() - began
             self._silent += waited

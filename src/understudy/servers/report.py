@@ -42,6 +42,8 @@ def report_of(work: Work, kind: ReportKind) -> dict[str, Any]:
 
 
 def _done(work: Work, commands: list[Command], tools: list[ToolUse], most: _Bounds) -> dict[str, Any]:
+    if not (commands or tools or work.files or work.files_left_out or work.missing_servers):
+        return {"files": [], "commands": []}  # most turns only answer
     files = list(work.files.items())
     done: dict[str, Any] = {
         "files": [_file(path, file) for path, file in files[: most.files]],

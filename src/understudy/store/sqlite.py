@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +64,7 @@ _LETTERS = "EXISTS(SELECT 1 FROM inbox WHERE conversation = conversations.number
 _POSITION = f"epoch, last_seq, {_LETTERS}, id, digest, seal FROM conversations"
 
 
+@lru_cache(maxsize=4096)  # asked five times a turn
 def number_of(conversation_id: str) -> int:
     """63 bits of the UUID: key of the rows, and the byte of the lock file."""
     return int(conversation_id.replace("-", "")[:16], 16) >> 1

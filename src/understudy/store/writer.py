@@ -214,9 +214,10 @@ class Handover(Generic[J]):
 
     def add(self, job: J) -> None:
         self._jobs.append(job)
-        if self._loop is None or len(self._jobs) == ENOUGH_FOR_A_COMMIT:
+        number = len(self._jobs)
+        if self._loop is None or number == ENOUGH_FOR_A_COMMIT:
             self._hand_over()
-        elif len(self._jobs) == 1:
+        elif number == 1:
             self._loop.call_soon(self._hand_over)
 
     def finish(self, timeout: float) -> bool:

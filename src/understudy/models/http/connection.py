@@ -58,9 +58,10 @@ class Connection(asyncio.Protocol):
     async def wait_for_head(self, seconds: float) -> None:
         """Until status and headers are known. Raises HttpFailure."""
         deadline = self._loop.time() + seconds
-        while not self.answer.has_head:
-            if self.answer.failure:
-                raise self.answer.failure
+        answer = self.answer
+        while not answer.has_head:
+            if answer.failure:
+                raise answer.failure
             await self._wait(deadline)
 
     async def read(self, seconds: float) -> bytes:
@@ -82,7 +83,8 @@ class Connection(asyncio.Protocol):
 
     def finish(self) -> None:
         """The owner has all it wants. Keeps the connection if what is left of the answer comes at once."""
-        self._forget_unread()
+        if self._unread:
+            self._forget_unread()
         if self.answer.is_whole or self.answer.failure:
             self._leave_exchange()
             return

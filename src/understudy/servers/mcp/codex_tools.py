@@ -58,13 +58,13 @@ async def codex_reply(call: Call) -> Later:
     if call.arguments is None:
         raise InvalidArguments("Missing arguments for codex-reply tool-call; the `session_id` and `prompt` fields are required.")
     values = _read(arguments.CODEX_REPLY, call.arguments)
-    named = values.get("threadId", values.get("conversationId", values.get("sessionId")))
-    needs_prompt = values.get("images") or not arguments.TERM_MEMBERS.keys().isdisjoint(values)
-    for name, value in (("sessionId", named), ("prompt", values.get("prompt") if needs_prompt else "")):
+    named = values["threadId"] if "threadId" in values else values.get("conversationId", values.get("sessionId"))
+    has_terms, has_images = _has_terms(values), "images" in values and bool(values["images"])
+    for name, value in (("sessionId", named), ("prompt", values.get("prompt") if has_terms or has_images else "")):
         if value is None:
             hint = "Give the session as `threadId`, and the message as `prompt`."
             raise InvalidArguments(f"Failed to parse configuration for Codex tool: missing field `{name}`\n{hint}")
-    terms = await _read_terms(values) if _has_terms(values) else None
+    terms = await _read_terms(values) if has_terms else None
     try:
         conversation_id = ConversationId(read_uuid(str(named)))
     except ValueError as error:
@@ -77,7 +77,7 @@ async def codex_reply(call: Call) -> Later:
         from understudy.servers.mcp.waiting_calls import wait_on  # few calls do
 
         return await wait_on(call, handle, _make_viewer(call, handle, values), values.get("wait-seconds"))
-    images = await _read_images(call, values, handle.facts.cwd or "", handle) if values.get("images") else ()
+    images = await _read_images(call, values, handle.facts.cwd or "", handle) if has_images else ()
     return await _begin(call, handle, (*images, InputText(values["prompt"])), terms, values)
 
 
