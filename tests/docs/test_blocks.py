@@ -27,8 +27,16 @@ from understudy.testing.waiting import WAIT_SECONDS
 
 SHOWN = {"text"}  # shown to be read: output, trees, diagrams
 RUN = {"sh", "console", "python", "json", "toml", "js", "diff", "lua", "elisp"}
-# in test_many_machines_page.py, test_testing_page.py, in tests/contributing, in tests/bench and in tests/e2e/rest
-TRIED_ELSEWHERE = {"many-machines.md", "rest.md", "testing.md", "record-and-replay.md", "CONTRIBUTING.md", "evaluation.md"}
+# in tests of these pages beside this file, in tests/contributing, in tests/bench and in tests/e2e/rest
+TRIED_ELSEWHERE = {
+    "library.md",
+    "many-machines.md",
+    "rest.md",
+    "testing.md",
+    "record-and-replay.md",
+    "CONTRIBUTING.md",
+    "evaluation.md",
+}
 INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 0,
@@ -80,8 +88,8 @@ def start_agent(user: User, argv: list[str]) -> None:
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize(
-    "block", [block for block in blocks("sh") if block.page.name != "rest.md"], ids=named
-)  # they need a server
+    "block", [block for block in blocks("sh") if block.page.name not in ("rest.md", "quickstart.md")], ids=named
+)  # they need a server, or each other
 def test_a_shell_block_runs(user: User, block: Block) -> None:
     if "understudy login" in block.text:
         (user.home / "config.toml").write_text('model_provider = "openai"\n')  # the scripted model is sent no key

@@ -87,6 +87,10 @@ def _serves(words: Sequence[str]) -> bool:
 
 def _carry_out(words: list[str]) -> int:
     if words[:1] == ["help"]:
+        if len(words) > 1 and words[1] not in build_parser().commands():
+            from understudy.cli.help_pages import show_topic
+
+            return show_topic(" ".join(words[1:]))
         words = [*words[1:], "--help"]
     if words == ["version"]:
         words = ["--version"]

@@ -1,4 +1,4 @@
-"""`understudy config get|set|check`: the user's config.toml, read, changed in one place, and examined."""
+"""`understudy config get|set|check|sample`: the user's config.toml, read, changed in one place, and examined."""
 
 import json
 import os
@@ -17,6 +17,7 @@ from understudy.config.home import find_home
 from understudy.config.lines import split_key
 from understudy.config.model import Config
 from understudy.config.overrides import parse_flag
+from understudy.config.pages import page_path
 from understudy.config.slips import find_slips, unknown_keys
 from understudy.config.toml_text import with_value, without
 from understudy.errors import BadRequest, ConfigError
@@ -34,8 +35,21 @@ def run(options: Namespace) -> int:
             return _get(options)
         case "set":
             return _set(options)
+        case "sample":
+            return _sample()
         case _:
             return _check(options)
+
+
+# -- sample
+
+
+def _sample() -> int:
+    path = Path(page_path("config.toml"))
+    if not path.exists():
+        raise BadRequest("the sample is not in this install; it is docs/config.toml of the checkout")
+    print(path.read_text(encoding="utf-8"), end="")
+    return 0
 
 
 # -- get

@@ -36,3 +36,5 @@ def add_config(commands: CommandParsers) -> None:
     check.set_defaults(action="check")
     check.add_argument("file", nargs="?", metavar="FILE", help="check this file instead")
     add_json(check)
+    sample = add(actions, "sample", "config", "print a config.toml that has everything in it, to copy from")
+    sample.set_defaults(action="sample")
