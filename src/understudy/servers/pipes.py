@@ -16,9 +16,12 @@ from understudy.servers.process import Ending
 
 logger = logging.getLogger(__name__)
 
-LINES_IN_A_STEP = 32  # of the event loop: a call may cost a thousand calls of functions in the step that it comes in
+LINES_IN_A_STEP = 16  # of the event loop: a call may cost a thousand calls of functions in the step that it comes in
+
+AHEAD_BYTES = 256 * 1024  # of lines that wait: so far the input is read ahead, in search of those that go first
 
 Receive = Callable[[bytes], None]
+GoesFirst = Callable[[bytes], bool]  # whether a line may be handed over before those that came before it, and wait
 
 
 async def open_output(sink: PipeSink, ending: Ending, *, poll_terminal: bool = True) -> None:
@@ -35,9 +38,17 @@ async def open_output(sink: PipeSink, ending: Ending, *, poll_terminal: bool = T
         sink.attach(_FileOutput(sink, ending))
 
 
-async def open_input(receive: Receive, sink: PipeSink, ending: Ending, *, already_read: bytes = b"", at_end: bool = False) -> None:
+async def open_input(
+    receive: Receive,
+    sink: PipeSink,
+    ending: Ending,
+    *,
+    already_read: bytes = b"",
+    at_end: bool = False,
+    goes_first: GoesFirst | None = None,
+) -> None:
     """Give every line of standard input to `receive`, those that were read already first. The server ends with the input."""
-    reader = _Input(receive, sink, ending)
+    reader = _Input(receive, sink, ending, goes_first)
     reader.data_received(already_read)
     if at_end:
         reader.eof_received()
@@ -69,13 +80,16 @@ def _can_be_polled(fd: int) -> bool:
 class _Input(asyncio.Protocol):
     """Hands over so many lines in one step of the event loop; the rest waits, and so does whoever writes them."""
 
-    def __init__(self, receive: Receive, sink: PipeSink, ending: Ending) -> None:
+    def __init__(self, receive: Receive, sink: PipeSink, ending: Ending, goes_first: GoesFirst | None = None) -> None:
         self._receive = receive
+        self._goes_first = goes_first
         self._sink = sink
         self._ending = ending
         self._lines = LineSplitter()
         self._waiting: deque[bytes] = deque()
+        self._waiting_bytes = 0
         self._is_ended = False
+        self._paused = False
         self._transport: asyncio.ReadTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -84,7 +98,7 @@ class _Input(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         lines = self._lines.feed(data)
         if self._waiting:
-            self._waiting += lines
+            self._keep(lines)
         else:
             self._hand_over(lines)
 
@@ -92,32 +106,51 @@ class _Input(asyncio.Protocol):
         rest = iter(lines)
         for line in islice(rest, LINES_IN_A_STEP):
             self._receive(line)
-        self._waiting.extend(rest)
+        self._keep(rest)
         if self._waiting:
-            self._pause()
             asyncio.get_running_loop().call_soon(self._go_on)
         elif self._sink.overfull and self._pause():
             self._sink.drained(self._resume)
 
+    def _keep(self, lines: Iterable[bytes]) -> None:
+        """For the steps after this one, but for a few that go first."""
+        first = 0
+        for line in lines:
+            if self._goes_first is not None and first < LINES_IN_A_STEP and self._goes_first(line):
+                first += 1
+                self._receive(line)
+            else:
+                self._waiting.append(line)
+                self._waiting_bytes += len(line)
+        if self._waiting and (self._goes_first is None or self._waiting_bytes > AHEAD_BYTES):
+            self._pause()
+
     def _go_on(self) -> None:
-        lines = tuple(self._waiting)
-        self._waiting.clear()
-        self._hand_over(lines)
+        some = [self._waiting.popleft() for _ in range(min(LINES_IN_A_STEP, len(self._waiting)))]
+        for line in some:
+            self._waiting_bytes -= len(line)
+            self._receive(line)
         if self._waiting:
-            return
-        if self._is_ended:
+            asyncio.get_running_loop().call_soon(self._go_on)
+        elif self._is_ended:
             self._ending.end()
-        elif not self._sink.overfull:
+        elif self._sink.overfull:
+            if self._pause():
+                self._sink.drained(self._resume)
+        else:
             self._resume()
 
     def _pause(self) -> bool:
         if self._transport is None:
             return False
-        self._transport.pause_reading()
+        if not self._paused:
+            self._paused = True
+            self._transport.pause_reading()
         return True
 
     def _resume(self) -> None:
-        if self._transport is not None and not self._transport.is_closing():
+        if self._paused and self._transport is not None and not self._transport.is_closing():
+            self._paused = False
             self._transport.resume_reading()
 
     def eof_received(self) -> None:

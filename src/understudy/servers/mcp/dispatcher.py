@@ -97,6 +97,20 @@ class Dispatcher:
                 if answers is None or not self._peer.answer_unreadable(answers):
                     (sink or self._sink).send(error_line(request_id, code, reason), request_id)
 
+    def goes_first(self, message: Incoming) -> bool:
+        """Whether it may be received before others that came before it: a ping, or the cancellation of a call that is open."""
+        match message:
+            case Request(method="ping"):
+                return True
+            case Notification(method="notifications/cancelled", params=params):
+                try:
+                    cancelled = msgspec.json.decode(params or b"{}", type=_CancelledParams)
+                except msgspec.MsgspecError:
+                    return False
+                return self.find_open(cancelled.request_id) is not None
+            case _:
+                return False
+
     def speak_for(self, caller: Caller) -> None:
         """From here on the client speaks in the name of this caller."""
         self._client.caller = caller
