@@ -3,7 +3,6 @@
 from typing import Literal
 
 from understudy.policy.budget_words import amount, budget_question, budget_state
-from understudy.policy.hook_words import hook_message
 from understudy.policy.mcp_tools import tool_message
 from understudy.policy.questions import CommandQuestion, PatchQuestion, command_message, patch_message
 from understudy.policy.visible import make_visible
@@ -45,6 +44,8 @@ def question_text(question: Question, cwd: str) -> str:
         case ToolApprovalAsked():
             return tool_message(question)
         case HookApprovalAsked():
+            from understudy.policy.hook_words import hook_message  # few users have hooks
+
             return hook_message(question)
 
 

@@ -1,6 +1,9 @@
 """Records and deltas of a conversation in, steps of its items out. No I/O, no clock, no wire."""
 
 from collections.abc import Iterable
+from typing import Any, cast
+
+import msgspec
 
 from understudy.engine.activity.steps import (
     Accepted,
@@ -23,6 +26,7 @@ from understudy.engine.activity.steps import (
     Thought,
     Told,
     ToolCall,
+    argv_of,
 )
 from understudy.engine.approvals import CLIENT, decided_notice
 from understudy.protocol import records as r
@@ -54,6 +58,7 @@ class Activity:
         self._thought: Thought | None = None
         self._compaction: Compaction | None = None
         self._decided = ""
+        self._kept_back: set[str] = set()  # calls that a hook has not let pass at once
         for question in questions:
             self._open[question.call_id] = asked_about(question)
 
@@ -105,6 +110,8 @@ class Activity:
             case r.RetryScheduled() | r.ServersChecked() | r.AnswerRejected() as record:
                 return [Told(record, record.describe())]
             case r.HookRan() as ran:
+                if ran.call_id and (ran.status == "blocked" or ran.asks):
+                    self._kept_back.add(ran.call_id)
                 return [Told(ran, ran.describe(), foreign=True)]
             case r.PromptBlocked() as blocked:
                 self._waiting.pop(blocked.message_id, None)
@@ -187,6 +194,11 @@ class Activity:
         call_id, output = answered.output.call_id, answered.output.output
         call = self._calls.pop(call_id, None)
         item = self._open.get(call_id)
+        kept_back = call_id in self._kept_back
+        self._kept_back.discard(call_id)
+        if item is None and call is not None and kept_back and not answered.success and not _has_item_of_its_own(call):
+            refused = ToolCall(call_id=call_id, server=r.OWN_SERVER, tool=call.name, arguments=_arguments_of(call), running=True)
+            return [Began(refused), Ended(item=refused, how="refused", text=output, success=False, call=call)]
         if item is None:
             return [] if call is None else [Answered(call, output, answered.success)]
         if isinstance(item, Command) and item.running:
@@ -244,6 +256,19 @@ class Activity:
         return steps
 
 
+def _has_item_of_its_own(call: FunctionCall) -> bool:
+    """Whether front ends make a command or a patch of it where it was refused."""
+    return call.name == "apply_patch" or argv_of(call) is not None
+
+
+def _arguments_of(call: FunctionCall) -> dict[str, Any] | None:
+    try:
+        given: Any = msgspec.json.decode(call.arguments)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return cast(dict[str, Any], given) if isinstance(given, dict) else None
+
+
 def _work_of(begun: Begun) -> Command | Patch | ToolCall:
     match begun:
         case r.CommandStarted(call_id=call_id, command=argv, cwd=cwd, session=session, contained=contained):
@@ -273,8 +298,10 @@ def asked_about(question: r.Question) -> Command | Patch | ToolCall | BudgetQues
             return Patch(call_id=call_id, changes=changes)
         case r.ToolApprovalAsked():
             return _tool_call(question)
-        case r.BudgetAsked(call_id=call_id) | r.HookApprovalAsked(call_id=call_id):
+        case r.BudgetAsked(call_id=call_id):
             return BudgetQuestion(call_id=call_id)
+        case r.HookApprovalAsked(call_id=call_id, tool=tool, shown=shown):
+            return BudgetQuestion(call_id=call_id, about=f"{tool or 'message'}: {shown}")
 
 
 def _tool_call(

@@ -118,6 +118,8 @@ class Image(Work, kw_only=True):
 class BudgetQuestion(Work, kw_only=True):
     """Of a budget, or of a hook: it is over once it is answered."""
 
+    about: str = ""  # of a hook: what it keeps back
+
 
 Shown = Text | Thought | Compaction | Command | Patch | ToolCall | Image | BudgetQuestion
 

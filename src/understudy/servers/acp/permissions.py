@@ -3,7 +3,7 @@
 from understudy.engine.approvals import CLIENT
 from understudy.protocol.choices import Decision
 from understudy.protocol.jsonrpc import Response
-from understudy.protocol.records import BudgetAsked, Question
+from understudy.protocol.records import BudgetAsked, HookApprovalAsked, Question
 from understudy.servers.acp.content import Json
 from understudy.servers.client_answers import NOT_READABLE, unusable
 
@@ -20,6 +20,8 @@ _DECISIONS: dict[str, Decision] = {
 
 
 def options(question: Question) -> list[Json]:
+    if isinstance(question, HookApprovalAsked):
+        return [_ALLOW, _REJECT, _STOP]
     return [_ALLOW, _REJECT] if isinstance(question, BudgetAsked) else [_ALLOW, _ALWAYS, _REJECT, _STOP]
 
 

@@ -135,6 +135,8 @@ class ToolCalls:
                 return {"title": title, "kind": kind, "content": [], "rawInput": arguments or {}}
             case a.Image(path=path):
                 return {"title": f"View {make_visible(path)}", "kind": "read", "content": [], "locations": [{"path": path}]}
+            case a.BudgetQuestion(about=about) if about:
+                return {"title": make_visible(f"A hook keeps this back: {about}")[:LONGEST_TITLE], "kind": "other", "content": []}
             case a.BudgetQuestion():
                 return {"title": "Go on past the budget?", "kind": "other", "content": []}
 

@@ -4,7 +4,6 @@ import time
 
 from understudy.engine.approvals import CLIENT
 from understudy.policy.budget_words import budget_question
-from understudy.policy.hook_words import hook_message
 from understudy.policy.mcp_tools import tool_message
 from understudy.policy.questions import CommandQuestion, PatchQuestion, command_reason, patch_reason
 from understudy.policy.quoting import quote_command
@@ -45,6 +44,8 @@ def question_request(question: Question, thread_id: str, turn_id: str, item_id: 
         case ToolApprovalAsked():
             return _elicitation(question.server, tool_message(question), about)
         case HookApprovalAsked():
+            from understudy.policy.hook_words import hook_message  # few users have hooks
+
             return _elicitation("understudy", hook_message(question), about)
         case BudgetAsked():
             return _elicitation("understudy", budget_question(question), about)

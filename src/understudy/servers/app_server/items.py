@@ -7,8 +7,8 @@ from understudy.engine.activity.steps import ToolCall
 from understudy.policy.quoting import quote_command
 from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.protocol.items import InputImage, Message, Usage
-from understudy.protocol.records import CommandEnded, ToolCallEnded
-from understudy.servers.app_server.wire import Json
+from understudy.protocol.records import CommandEnded, HookRan, ToolCallEnded
+from understudy.servers.app_server.wire import Json, milliseconds
 
 _SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
 
@@ -138,4 +138,30 @@ def token_counts(usage: Usage) -> Json:
         "cacheWriteInputTokens": usage.cache_write_input_tokens or 0,
         "outputTokens": usage.output_tokens,
         "reasoningOutputTokens": usage.reasoning_output_tokens or 0,
+    }
+
+
+def hook_run(ran: HookRan, *, over: bool) -> Json:
+    """A hook as `hook/started` and `hook/completed` have it."""
+    kinds: dict[str, str] = {"blocked": "feedback", "failed": "error", "stopped": "stop"}
+    entries: list[Json] = [{"kind": kinds[ran.status], "text": ran.reason}] if ran.status in kinds else []
+    if ran.context and ran.status == "completed":
+        entries.append({"kind": "context", "text": ran.context})
+    if ran.warning:
+        entries.append({"kind": "warning", "text": ran.warning})
+    return {
+        "id": ran.run_id,
+        "eventName": f"{ran.event[0].lower()}{ran.event[1:]}",
+        "handlerType": "command",
+        "executionMode": "async" if ran.detached else "sync",
+        "scope": "thread" if ran.event == "SessionStart" else "turn",
+        "sourcePath": ran.file,
+        "source": ran.source,
+        "displayOrder": ran.order,
+        "status": ran.status if over else "running",
+        "statusMessage": ran.status_message,
+        "startedAt": milliseconds(ran.began_at),
+        "completedAt": milliseconds(ran.began_at + ran.seconds) if over else None,
+        "durationMs": round(ran.seconds * 1000) if over else None,
+        "entries": entries if over else [],
     }

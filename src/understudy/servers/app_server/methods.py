@@ -30,4 +30,5 @@ METHODS: dict[str, Handler] = {
     "getAuthStatus": surroundings.auth_status,
     "permissionProfile/list": surroundings.list_profiles,
     "skills/list": surroundings.list_skills,
+    "hooks/list": surroundings.list_hooks,
 }

@@ -307,6 +307,19 @@ class Projection:
         missing = [self._server(name, "failed", why) for name, why in checked.missing.items()]
         return [*(self._server(name, "ready") for name in checked.ready), *missing]
 
+    def _hook_ran(self, ran: r.HookRan, place: _Place) -> list[Notice]:
+        """Its beginning is told with its end: what is in the log has ended."""
+        begun, ended = items.hook_run(ran, over=False), items.hook_run(ran, over=True)
+        notices = [
+            self._of_turn("hook/started", place.turn_id, run=begun),
+            self._of_turn("hook/completed", place.turn_id, run=ended),
+        ]
+        if ran.event == "Stop" and ran.context:
+            item: Json = {"type": "hookPrompt", "id": uuid_of(self.thread_id, "hook", ran.run_id, str(ran.began_at))}
+            item["fragments"] = [{"text": ran.reason, "hookRunId": ran.run_id}]
+            notices += self._open.complete(item, place.turn_id, place.at)
+        return notices
+
     def _renamed(self, renamed: r.Renamed, _: _Place) -> list[Notice]:
         self.name = renamed.title
         return [("thread/name/updated", {"threadId": self.thread_id, "threadName": renamed.title})]
@@ -337,6 +350,7 @@ class Projection:
     NAMES: ClassVar[dict[type[r.Record], Callable[["Projection", Any, _Place], list[Notice]]]] = {
         r.Opened: _opened,
         r.TurnStarted: _turn_started,
+        r.HookRan: _hook_ran,
         r.TurnEnded: _turn_ended,
         r.TurnQueued: _queued,
         r.TokensCounted: _counted,

@@ -8,7 +8,6 @@ import msgspec
 from understudy.engine.approvals import CLIENT
 from understudy.engine.handle import Handle
 from understudy.policy.budget_words import budget_question
-from understudy.policy.hook_words import hook_message, hook_question, hook_reason
 from understudy.policy.mcp_tools import tool_message, tool_question, tool_reason
 from understudy.policy.questions import (
     CommandQuestion,
@@ -148,6 +147,8 @@ def question_params(question: Question, peer: Peer, handle: Handle) -> dict[str,
         case ToolApprovalAsked():
             return _tool_params(question, peer)
         case HookApprovalAsked():
+            from understudy.policy.hook_words import hook_message, hook_question, hook_reason  # few users have hooks
+
             return {
                 "message": hook_message(question) if peer.wants_forms else hook_question(question),
                 "requestedSchema": _PATCH_FORM if peer.wants_forms else _NO_FORM,
