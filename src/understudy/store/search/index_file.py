@@ -4,12 +4,15 @@ A text has a place, a number that rises with the time at which it was said, so t
 goes on from any place. Each word stands there behind a mark: the role of what was said (`u` and `word`), and for an owner who has a
 name the same again behind the owner's number. So whoever may see only their own looks among their own words, and a role costs
 nothing. The folder and those above it are words too.
+
+FTS5 keeps no copy of what it indexes, so `texts` has the words, packed: they are told again to forget a text.
 """
 
 import sqlite3
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from pathlib import Path
+from zlib import compress, decompress
 
 import msgspec
 
@@ -18,7 +21,7 @@ from understudy.protocol.choices import SEARCH_ROLES, SearchRole
 from understudy.store.open_files import use_write_ahead_log
 from understudy.store.search.words import Question, as_match, words_of
 
-VERSION = 1
+VERSION = 2
 BUSY_SECONDS = 5.0
 IN_ONE_MILLISECOND = 15  # bits of a place
 FORGOTTEN_AT_ONCE = 500  # texts
@@ -30,11 +33,17 @@ _LOCAL = "local"  # among the folders of what belongs to the user of the machine
 _TABLES = (
     "CREATE TABLE facts(mark BLOB NOT NULL, holes INTEGER NOT NULL DEFAULT 0)",
     "CREATE TABLE owners(number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
+    "CREATE TABLE folders(number INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE)",
     "CREATE TABLE logs(conversation INTEGER PRIMARY KEY, upto INTEGER NOT NULL, digest BLOB NOT NULL, folder TEXT NOT NULL)",
-    "CREATE TABLE texts(place INTEGER PRIMARY KEY, conversation INTEGER NOT NULL, seq INTEGER NOT NULL)",
+    "CREATE TABLE texts(place INTEGER PRIMARY KEY, conversation INTEGER NOT NULL, seq INTEGER NOT NULL,"
+    " mark TEXT NOT NULL, owner INTEGER NOT NULL, folder INTEGER NOT NULL, words BLOB NOT NULL)",
     "CREATE INDEX texts_of_one ON texts(conversation, seq)",
     # ASCII: what is not is a letter, and words have been made before. Texts are not ranked, so their lengths are not kept.
-    "CREATE VIRTUAL TABLE words USING fts5(everyones, owners, folders, tokenize = 'ascii', columnsize = 0)",
+    "CREATE VIRTUAL TABLE words USING fts5(everyones, owners, folders, content = '', tokenize = 'ascii', columnsize = 0)",
+)
+
+_TOLD_AGAIN = (
+    "SELECT place, mark, owner, (SELECT path FROM folders WHERE number = folder), words FROM texts WHERE conversation = ? LIMIT ?"
 )
 
 
@@ -120,7 +129,7 @@ class IndexFile:
 
     def empty(self, mark: bytes) -> None:
         if self.mark is not None:
-            for table in ("facts", "owners", "logs", "texts", "words"):
+            for table in ("facts", "owners", "folders", "logs", "texts", "words"):
                 self._connection.execute(f"DROP TABLE {table}")
             for statement in _TABLES:
                 self._connection.execute(statement)
@@ -149,21 +158,19 @@ class IndexFile:
         self._connection.execute("INSERT OR REPLACE INTO logs VALUES (?, ?, ?, ?)", values)
 
     def add(self, conversation: int, owner: str, texts: Sequence[Text]) -> None:
-        own = "" if owner == LOCAL_NAME else str(self._number_of(owner))
+        own = 0 if owner == LOCAL_NAME else self._number_of("owners", "name", owner)
         for text in texts:
-            place = self._free_place(text.at)
-            mark, words = _MARKS[text.role], words_of(text.text)
-            everyones = " ".join([mark + word for word in words])
-            owners = " ".join([own + mark + word for word in words]) if own else ""
-            folders = " ".join([*map(_folder_word, _folder_and_above(text.folder)), *([] if own else [_LOCAL])])
-            self._connection.execute("INSERT INTO texts VALUES (?, ?, ?)", (place, conversation, text.seq))
-            self._connection.execute(
-                "INSERT INTO words(rowid, everyones, owners, folders) VALUES (?, ?, ?, ?)", (place, everyones, owners, folders)
-            )
+            place, mark = self._free_place(text.at), _MARKS[text.role]
+            words = " ".join(words_of(text.text))
+            row = conversation, text.seq, mark, own, self._number_of("folders", "path", text.folder), compress(words.encode(), 1)
+            self._connection.execute("INSERT INTO texts VALUES (?, ?, ?, ?, ?, ?, ?)", (place, *row))
+            columns = _columns(mark, own, text.folder, words)
+            self._connection.execute("INSERT INTO words(rowid, everyones, owners, folders) VALUES (?, ?, ?, ?)", (place, *columns))
 
-    def _number_of(self, owner: str) -> int:
-        self._connection.execute("INSERT OR IGNORE INTO owners(name) VALUES (?)", (owner,))
-        return self._find_owner(owner) or 0
+    def _number_of(self, table: str, column: str, name: str) -> int:
+        name = name.encode(errors="replace").decode()  # SQLite takes no halves of characters
+        self._connection.execute(f"INSERT OR IGNORE INTO {table}({column}) VALUES (?)", (name,))
+        return int(self._connection.execute(f"SELECT number FROM {table} WHERE {column} = ?", (name,)).fetchone()[0])
 
     def _find_owner(self, owner: str) -> int | None:
         row = self._connection.execute("SELECT number FROM owners WHERE name = ?", (owner,)).fetchone()
@@ -182,15 +189,17 @@ class IndexFile:
 
     def forget(self, conversation: int) -> bool:
         """Some of it. False when nothing is left."""
-        query = "SELECT place FROM texts WHERE conversation = ? LIMIT ?"
-        places = self._connection.execute(query, (conversation, FORGOTTEN_AT_ONCE)).fetchall()
-        self._connection.executemany("DELETE FROM words WHERE rowid = ?", places)
-        self._connection.executemany("DELETE FROM texts WHERE place = ?", places)
-        if places:
+        rows = self._connection.execute(_TOLD_AGAIN, (conversation, FORGOTTEN_AT_ONCE)).fetchall()
+        for place, mark, own, folder, words in rows:
+            columns = _columns(mark, own, folder, decompress(words).decode())
+            forget = "INSERT INTO words(words, rowid, everyones, owners, folders) VALUES ('delete', ?, ?, ?, ?)"
+            self._connection.execute(forget, (place, *columns))
+            self._connection.execute("DELETE FROM texts WHERE place = ?", (place,))
+        if rows:
             self._connection.execute("UPDATE facts SET holes = 1")
         else:
             self._connection.execute("DELETE FROM logs WHERE conversation = ?", (conversation,))
-        return bool(places)
+        return bool(rows)
 
     @property
     def has_holes(self) -> bool:
@@ -234,6 +243,14 @@ class IndexFile:
         else:
             return None
         return match if folder is None else f'folders : "{_folder_word(_clean(folder))}" AND ({match})'
+
+
+def _columns(mark: str, own: int, folder: str, words: str) -> tuple[str, str, str]:
+    """What FTS5 is told of a text. A change of it is another `VERSION`: to forget, the very same has to be told again."""
+    split = words.split()
+    everyones = " ".join([mark + word for word in split])
+    owners = " ".join([f"{own}{mark}{word}" for word in split]) if own else ""
+    return everyones, owners, " ".join([*map(_folder_word, _folder_and_above(folder)), *([] if own else [_LOCAL])])
 
 
 def first_place(at: float) -> int:
