@@ -1,9 +1,10 @@
 """Secrets stay out of texts and out of what is stored."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.policy.secrets import redact, without_secrets
+from understudy.policy.secrets import may_hold_token, redact, secret_pattern, without_secrets
 
 
 def test_a_secret_is_taken_out_of_a_text_in_every_form() -> None:
@@ -84,3 +85,43 @@ def test_what_is_stored_of_a_configuration_has_no_secrets() -> None:
         "preferred_auth_method": "apikey",
         "projects": {"/home/me/token-app": {"trust_level": "trusted"}},
     }
+
+
+TOKENS = (
+    *(
+        "ghp_" + "a1" * 18,
+        "gho_" + "a1" * 18,
+        "ghu_" + "a1" * 18,
+        "ghs_" + "a1" * 18,
+        "ghr_" + "a1" * 18,
+        "github_pat_" + "a1" * 12,
+    ),
+    *("glpat-" + "a1" * 12, "xoxb-" + "1" * 12, "xoxe-" + "1" * 12, "sk-" + "a1" * 12, "npm_" + "a1" * 18, "pypi-" + "a1" * 12),
+    *("hf_" + "a1" * 12, "rk_live_" + "a1" * 10, "sk_test_" + "a1" * 10, "AIza" + "a1" * 18, "AKIA" + "A1" * 8, "ASIA" + "A1" * 8),
+    *(
+        "eyJ" + "a" * 12 + ".eyJ" + "a" * 12 + ".abc",
+        "https://ann:word@host/",
+        "Bearer abcdefgh",
+        "bearer abcdefgh",
+        "Basic abcdefgh",
+    ),
+    *("basic abcdefgh", "-----BEGIN RSA PRIVATE KEY-----\nx\n-----END RSA PRIVATE KEY-----"),
+)
+
+
+@pytest.mark.parametrize("token", TOKENS)
+def test_a_text_with_a_token_is_known_to_hold_one(token: str) -> None:
+    text = f"before {token} after"
+    assert secret_pattern(()).search(text) is not None
+    assert may_hold_token(text)
+
+
+def test_plain_words_hold_no_token() -> None:
+    assert not may_hold_token("plain words at https://host/path")
+
+
+def test_beginnings_of_keys_without_an_end_cost_no_more_than_their_length() -> None:
+    """Each was once looked through to the end of the text: half a megabyte of them took minutes."""
+    text = "-----BEGIN PRIVATE KEY-----" * 20_000
+    assert secret_pattern(()).sub("", text) == text
+    assert secret_pattern(()).sub("", text + "\nx\n-----END PRIVATE KEY-----") == "-----BEGIN PRIVATE KEY-----" * 19_999

@@ -1,11 +1,10 @@
 """Search in what was said and run: as far as a caller may read it, and without secrets in what is shown of it."""
 
-import re
 from collections.abc import Mapping
 
 import msgspec
 
-from understudy.policy.secrets import REDACTED, names_a_secret, secret_pattern
+from understudy.policy.secrets import REDACTED, may_hold_token, names_a_secret, redact, secret_pattern
 from understudy.protocol.callers import Caller
 from understudy.store.log import Store
 from understudy.store.search.asked import Found, Mask, Wanted
@@ -13,12 +12,15 @@ from understudy.store.search.asked import Found, Mask, Wanted
 
 def mask_of(env: Mapping[str, str]) -> Mask:
     """Takes out what variables hold that are named like secrets, and tokens of well-known kinds."""
-    pattern = secret_pattern(value for name, value in env.items() if names_a_secret(name))
-    return lambda text: _masked(text, pattern)
+    values = [value for name, value in env.items() if names_a_secret(name)]
+    pattern = secret_pattern(values)
 
+    def mask(text: str) -> str:
+        if may_hold_token(text):
+            return pattern.sub(REDACTED, text)
+        return redact(text, values)
 
-def _masked(text: str, pattern: re.Pattern[str]) -> str:
-    return pattern.sub(REDACTED, text)
+    return mask
 
 
 async def search(store: Store, caller: Caller, wanted: Wanted, mask: Mask) -> Found:

@@ -28,11 +28,22 @@ _SECRET_ARGUMENT = re.compile(
 _TOKEN = re.compile(
     r"\b(?:gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{20,}|xox[abeprs]-[\w-]{10,}|sk-[\w-]{20,}|npm_\w{30,}|pypi-[\w-]{20,})"
     r"|\b(?:hf_\w{20,}|[rs]k_(?:live|test)_\w{16,}|AIza[\w-]{30,}|(?:AKIA|ASIA)[0-9A-Z]{16}\b|eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]*)"
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----(?:(?!-----BEGIN ).)*?-----END [A-Z ]*PRIVATE KEY-----"  # many beginnings cost no more
     r"|(?<=://)[^/?#@\s:\"\\]*:[^/?#@\s\"\\]+(?=@)"
     r"|(?<=[Bb]earer )[\w.~+/=-]{8,}|(?<=[Bb]asic )[\w+/=-]{8,}",
     re.DOTALL,
 )
+
+
+# Without one of these in it, a text holds no such token. To look for them is a hundred times as quick.
+_HINTS = (
+    *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "sk-", "npm_", "pypi-", "hf_"),
+    *("k_live_", "k_test_", "AIza", "AKIA", "ASIA", "eyJ", "-----BEGIN", "earer ", "asic "),
+)
+
+
+def may_hold_token(text: str) -> bool:
+    return any(hint in text for hint in _HINTS) or ("://" in text and "@" in text)
 
 
 def names_a_secret(name: str) -> bool:

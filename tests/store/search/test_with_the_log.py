@@ -10,6 +10,7 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from tests.store.conformance.writing import written
 from tests.store.records import open_log, records_of
 from tests.store.search.said import agent, found, say, say_more, search, user
 from understudy.errors import StoreError
+from understudy.protocol.records import UserMessage
 from understudy.store.search import index, searching
 from understudy.store.search.asked import Wanted
 from understudy.testing.waiting import WAIT_SECONDS
@@ -236,4 +238,49 @@ async def test_a_process_that_is_killed_while_it_indexes_leaves_what_the_next_on
         assert raw.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         raw.execute("INSERT INTO words(words) VALUES ('integrity-check')")
         assert raw.execute("SELECT count(*) FROM texts").fetchone() == (800,)
+    log.close()
+
+
+DAMAGE = (
+    "UPDATE records SET at = 9e999 WHERE seq = 2 AND {it}",
+    "UPDATE records SET at = 'x' WHERE seq = 2 AND {it}",
+    "UPDATE records SET at = -1.0, digest = 'x' WHERE seq = 2 AND {it}",
+    "UPDATE records SET data = x'78ff' WHERE seq = 2 AND {it}",
+    "UPDATE conversations SET owner = x'ff00' WHERE number = {number}",
+    "UPDATE conversations SET last_seq = 'x' WHERE number = {number}",
+    "UPDATE conversations SET last_seq = 999 WHERE number = {number}",
+    "UPDATE conversations SET digest = 'x' WHERE number = {number}",
+    "UPDATE conversations SET digest = x'' WHERE number = {number}",
+    "UPDATE conversations SET id = x'ff' WHERE number = {number}",
+)
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+async def test_a_damaged_conversation_hides_no_other_and_is_no_work_for_ever(tmp_path: Path, damage: str) -> None:
+    log = open_log(tmp_path)
+    await say(log, [user("word one")])
+    broken = await say(log, [user("word two")])
+    await say(log, [user("word three")])
+    with closing(sqlite3.connect(tmp_path / "conversations.db", isolation_level=None)) as raw:
+        (number,) = raw.execute("SELECT number FROM conversations WHERE id = ?", (broken,)).fetchone()
+        raw.execute(damage.format(number=number, it=f"conversation = {number}"))
+    assert {"word one", "word three"} <= set(await found(log, "word"))
+    assert missing_in(tmp_path) == 0
+    log.close()
+
+
+async def test_a_bug_in_one_conversation_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = index.folder_of
+
+    def folder_of(record: Any) -> str | None:
+        if isinstance(record, UserMessage) and record.message.text() == "word two":
+            raise ValueError("a bug")
+        return real(record)
+
+    monkeypatch.setattr(index, "folder_of", folder_of)
+    log = open_log(tmp_path)
+    for text in ("word one", "word two", "word three"):
+        await say(log, [user(text)])
+    assert set(await found(log, "word")) == {"word one", "word three"}
+    assert missing_in(tmp_path) == 0
     log.close()

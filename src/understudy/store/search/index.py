@@ -1,5 +1,6 @@
 """The index of a store, brought up to the log a step at a time, and asked. Steps are for a thread, and take some milliseconds."""
 
+import logging
 import secrets
 import sqlite3
 import threading
@@ -14,10 +15,12 @@ from understudy.store.place import SEARCH_INDEX
 from understudy.store.search.asked import Found, Hit, Mask, Wanted, read_cursor, write_cursor
 from understudy.store.search.index_file import Indexed, IndexFile, Place, Text, first_place
 from understudy.store.search.log_reader import LogReader, Standing
-from understudy.store.search.snippets import snippet_of
-from understudy.store.search.texts import folder_of, text_of
+from understudy.store.search.snippets import snippet_of, surroundings_of
+from understudy.store.search.texts import folder_of, shortened, text_of
 from understudy.store.search.words import Question, read_question
 from understudy.store.writer import explain
+
+logger = logging.getLogger(__name__)
 
 STEP_CHARACTERS = 256 * 1024  # of text, about a quarter of a tenth of a second
 STEP_CONVERSATIONS = 64
@@ -26,11 +29,10 @@ NEWEST = (1 << 63) - 1
 
 
 class Done(msgspec.Struct, frozen=True):
-    """A conversation that is in the index as it stood then; without a digest: one that is gone, and forgotten."""
+    """A conversation that is in the index as it stood then; None: it is gone, and forgotten. Of a damaged one as the row has it."""
 
     conversation: int
-    last_seq: int = 0
-    digest: bytes = b""
+    stood: Standing | None = None
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -106,13 +108,13 @@ class Index:
     def _step(self, file: IndexFile, log: LogReader, *, only_deleted: bool) -> Step:
         missing = log.missing(STEP_CONVERSATIONS, only_deleted=only_deleted)
         if not missing:
-            return Step((), file.has_holes and file.close_holes())
+            return Step((), more=False)
         done: list[Done] = []
         room = STEP_CHARACTERS
         file.begin()
         try:
             for conversation in missing:
-                finished, used = _bring_up(file, log, conversation, room)
+                finished, used = self._bring_up(file, log, conversation, room)
                 if finished is not None:
                     done.append(finished)
                 room -= used
@@ -122,6 +124,31 @@ class Index:
         finally:
             file.roll_back()
         return Step(tuple(done), more=True)
+
+    @staticmethod
+    def _bring_up(file: IndexFile, log: LogReader, conversation: int, room: int) -> tuple[Done | None, int]:
+        """One that is damaged in a way that nobody foresaw is left out: it must not hide the others."""
+        standing = log.standing(conversation)
+        file.mark_place()
+        try:
+            return _bring_up(file, log, conversation, standing, room)
+        except sqlite3.Error:
+            raise
+        except Exception:
+            logger.exception(
+                "a conversation cannot be searched: %s", conversation if standing is None else standing.conversation_id
+            )
+            file.back_to_place()
+            return Done(conversation, standing), 1
+
+    def close_holes(self) -> bool:
+        """A step of taking words of what was forgotten out of the file. False when there are none left."""
+        with self._lock:
+            try:
+                file, _ = self._open()
+                return file.has_holes and file.close_holes()
+            except sqlite3.Error as error:
+                raise self._explain(error) from error
 
     # -- finding
 
@@ -196,9 +223,9 @@ def _is_damaged(error: sqlite3.Error) -> bool:
     return getattr(error, "sqlite_errorname", "").startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
 
 
-def _bring_up(file: IndexFile, log: LogReader, conversation: int, room: int) -> tuple[Done | None, int]:
+def _bring_up(file: IndexFile, log: LogReader, conversation: int, standing: Standing | None, room: int) -> tuple[Done | None, int]:
     """None where there is more to do with it; and how many characters it took."""
-    standing, known = log.standing(conversation), file.indexed(conversation)
+    known = file.indexed(conversation)
     if standing is None or not _goes_on(log, conversation, known):
         if file.forget(conversation):
             return None, 0
@@ -224,13 +251,14 @@ def _add(
             if read.record is not None:
                 folder = folder_of(read.record) or folder
                 if (found := text_of(read.record)) is not None:
-                    texts.append(Text(read.seq, read.at, *found, folder))
-                    used += len(found[1])
+                    role, text = found[0], shortened(found[1])
+                    texts.append(Text(read.seq, read.at, role, text, folder))
+                    used += len(text)
             if used >= room:
                 break
     file.add(conversation, standing.owner, texts)
     file.note(conversation, Indexed(upto, digest, folder))
-    return (Done(conversation, standing.last_seq, standing.digest) if used < room else None), used
+    return (Done(conversation, standing) if used < room else None), used
 
 
 def _page(places: Iterator[Place], log: LogReader, wanted: Wanted, question: Question, mask: Mask) -> Found:
@@ -256,4 +284,5 @@ def _hit(place: Place, log: LogReader, wanted: Wanted, question: Question, mask:
     found = None if read is None or read.record is None else text_of(read.record)
     if read is None or found is None:
         return None
-    return Hit(standing.conversation_id, read.seq, read.at, found[0], snippet_of(mask(found[1]), question), standing.owner)
+    around = surroundings_of(shortened(found[1]), question)
+    return Hit(standing.conversation_id, read.seq, read.at, found[0], snippet_of(mask(around), question), standing.owner)

@@ -140,6 +140,12 @@ class IndexFile:
     def begin(self) -> None:
         self._connection.execute("BEGIN IMMEDIATE")
 
+    def mark_place(self) -> None:
+        self._connection.execute("SAVEPOINT place")
+
+    def back_to_place(self) -> None:
+        self._connection.execute("ROLLBACK TO place")
+
     def commit(self) -> None:
         self._connection.execute("COMMIT")
 

@@ -3,23 +3,25 @@
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Record
 from understudy.store.decoding import record_decoder, unpacked
+from understudy.store.log import LATEST
 
 READ_AT_ONCE = 64
 _UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, RecursionError)
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """Where a conversation stands."""
+    """Where a conversation stands, as the row has it."""
 
     conversation_id: ConversationId
-    last_seq: int
-    digest: bytes
+    last_seq: Any
+    digest: Any
     owner: str
 
 
@@ -28,6 +30,10 @@ class Read(msgspec.Struct, frozen=True):
     at: float
     digest: bytes
     record: Record | None  # None: it cannot be read
+
+
+def _bytes(stored: Any) -> bytes:
+    return stored if isinstance(stored, bytes) else b""
 
 
 def _decode(text: bytes) -> str:
@@ -63,14 +69,14 @@ class LogReader:
     def standing(self, conversation: int) -> Standing | None:
         query = "SELECT id, last_seq, digest, owner FROM conversations WHERE number = ?"
         row = self._connection.execute(query, (conversation,)).fetchone()
-        return None if row is None else Standing(ConversationId(row[0]), *row[1:])
+        return None if row is None else Standing(ConversationId(str(row[0])), row[1], row[2], str(row[3]))
 
     def digest_of(self, conversation: int, seq: int) -> bytes | None:
         """None where there is no such record."""
         row = self._connection.execute(
             "SELECT digest FROM records WHERE conversation = ? AND seq = ?", (conversation, seq)
         ).fetchone()
-        return None if row is None else row[0] or b""
+        return None if row is None else _bytes(row[0])
 
     def records(self, conversation: int, after: int, most: int = READ_AT_ONCE) -> Iterator[Read]:
         query = "SELECT seq, at, digest, data FROM records WHERE conversation = ? AND seq > ? ORDER BY seq LIMIT ?"
@@ -80,7 +86,7 @@ class LogReader:
                 record = decode(unpacked(data))
             except _UNREADABLE:  # whoever reads the conversation is told
                 record = None
-            yield Read(seq, at if isinstance(at, float) else 0.0, digest or b"", record)
+            yield Read(seq, at if isinstance(at, float) and 0 <= at <= LATEST else 0.0, _bytes(digest), record)
 
     def record(self, conversation: int, seq: int) -> Read | None:
         return next((read for read in self.records(conversation, seq - 1, 1) if read.seq == seq), None)

@@ -12,7 +12,7 @@ _KINDS = {
     "index": "DELETE FROM search_index; INSERT INTO search_index VALUES (NEW.a);"
     " INSERT OR IGNORE INTO unindexed SELECT number FROM conversations;",
     # only as it stood when it was read: what was written since, or deleted, is still to come
-    "indexed": f"{_KNOWN} {_STANDS} AND last_seq = NEW.a AND digest = NEW.b);",
+    "indexed": f"{_KNOWN} {_STANDS} AND last_seq IS NEW.a AND digest IS NEW.b);",
     "forgotten": f"{_KNOWN} NOT {_STANDS});",
 }
 
@@ -25,7 +25,9 @@ def index(mark: bytes, writer: sqlite3.Connection) -> list[Row]:
 def done(conversations: Sequence[Done], writer: sqlite3.Connection) -> list[Row]:
     _prepare(writer)
     return [
-        ("indexed" if each.digest else "forgotten", each.conversation, each.last_seq, each.digest, 0, 0, 0, 0, 0)
+        ("forgotten", each.conversation, 0, 0, 0, 0, 0, 0, 0)
+        if each.stood is None
+        else ("indexed", each.conversation, each.stood.last_seq, each.stood.digest, 0, 0, 0, 0, 0)
         for each in conversations
     ]
 

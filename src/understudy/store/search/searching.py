@@ -15,12 +15,13 @@ from understudy.errors import StoreError
 from understudy.store.log import Committed
 from understudy.store.search import noting
 from understudy.store.search.asked import PATIENCE_SECONDS, Found, Mask, Wanted
-from understudy.store.search.index import Index, NotOfThisStore
+from understudy.store.search.index import Index, NotOfThisStore, Step
 from understudy.store.search.words import read_question
 from understudy.store.writing import Row
 
 logger = logging.getLogger(__name__)
 
+TIDYING_SECONDS = 1.0  # for which a deletion waits
 SOON_SECONDS = 1.0  # after which what was handed to the writer is committed, and a burst is over
 ENOUGH_TO_CATCH_UP = 500  # records of this process that the index does not have
 
@@ -35,6 +36,7 @@ class Searching:
         self._note = note
         self._check = check
         self._at_work: asyncio.Task[None] | None = None
+        self._tidying: asyncio.Task[None] | None = None
         self._forgetting: set[asyncio.Task[None]] = set()
         self._one_at_a_time = asyncio.Lock()
         self._missing = 0
@@ -66,7 +68,7 @@ class Searching:
             self._begin()
 
     def once_forgotten(self, done: Committed) -> Committed:
-        """For a deletion: it is told once the index has nothing of it, either."""
+        """For a deletion: it is told once nothing of it can be found. Its words have left the file, too, if that is quick."""
 
         def told(error: BaseException | None) -> None:
             if error is not None:
@@ -82,13 +84,26 @@ class Searching:
     async def _forget_deleted(self) -> None:
         """Whatever goes wrong is done by the next search."""
         try:
-            while not self._closed and self._index.exists:
-                if not await self._step(only_deleted=True):
-                    return
+            while not self._closed and self._index.exists and (await self._step(only_deleted=True)).more:
+                pass
+            await asyncio.wait([self._begin_tidying()], timeout=TIDYING_SECONDS)
         except NotOfThisStore:
             return
         except StoreError as error:
             logger.warning("words of a deleted conversation are forgotten with the next search: %s", error)
+
+    def _begin_tidying(self) -> asyncio.Task[None]:
+        if self._tidying is None or self._tidying.done():
+            self._tidying = asyncio.create_task(self._tidy(), name="tidy the search index")
+            self._tidying.add_done_callback(_look_at)
+        return self._tidying
+
+    async def _tidy(self) -> None:
+        more = True
+        while more and not self._closed and self._index.exists:
+            async with self._one_at_a_time:
+                more = await asyncio.to_thread(self._index.close_holes)
+            await asyncio.sleep(0)  # searches come first
 
     def _begin(self) -> asyncio.Task[None]:
         if self._at_work is None or self._at_work.done():
@@ -111,19 +126,24 @@ class Searching:
         work.result()
 
     async def _catch_up(self) -> None:
-        more = True
-        while more and not self._closed:
+        before = None
+        while not self._closed:
             try:
-                more = await self._step()
+                step = await self._step()
             except NotOfThisStore:
                 await self._begin_anew()
+                continue
+            if not step.more or (step.done and step == before):  # what the log cannot be told is not done for ever
+                break
+            before = step
+        self._begin_tidying()  # what a process has left that ended before it was done
 
-    async def _step(self, *, only_deleted: bool = False) -> bool:
+    async def _step(self, *, only_deleted: bool = False) -> Step:
         async with self._one_at_a_time:
             step = await asyncio.to_thread(self._index.catch_up, only_deleted=only_deleted)
             if step.done:
                 await self._noted(partial(noting.done, step.done))
-        return step.more
+        return step
 
     async def _begin_anew(self) -> None:
         async with self._one_at_a_time:

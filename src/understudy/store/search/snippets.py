@@ -6,6 +6,12 @@ from understudy.store.search.words import Question, positive_terms, words_of
 
 BEFORE = 60  # characters
 LONGEST = 240
+AROUND = 4096  # that are looked through for secrets on either side: one that is cut would not be known as one
+
+
+def surroundings_of(text: str, question: Question) -> str:
+    at = _find(text, question)
+    return text[max(0, at - AROUND) : at + AROUND]
 
 
 def snippet_of(text: str, question: Question) -> str:

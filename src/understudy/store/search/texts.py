@@ -28,11 +28,13 @@ MOST_CHARACTERS = 65_536  # of one record; of what is longer, the beginning and 
 def text_of(record: Record) -> tuple[SearchRole, str] | None:
     """None where there is nothing to find. Reasoning is not there: not everybody who may read is shown it."""
     role, text = _text_of(record)
-    if role is None or not text.strip():
-        return None
-    if len(text) > MOST_CHARACTERS:
-        text = f"{text[: MOST_CHARACTERS // 2]}\n{text[-MOST_CHARACTERS // 2 :]}"
-    return role, text
+    return None if role is None or not text.strip() else (role, text)
+
+
+def shortened(text: str) -> str:
+    """What is indexed of it."""
+    half = MOST_CHARACTERS // 2
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:half]}\n{text[-half:]}"
 
 
 def folder_of(record: Record) -> str | None:
