@@ -1,9 +1,12 @@
 """The variables a command is given."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from understudy.policy.environment import Inherit, shell_environment, with_markers
 from understudy.policy.words import names
@@ -160,3 +163,11 @@ def test_package_managers_do_not_ask_again_where_there_is_no_network_unless_the_
     assert {without[name] for name in ("npm_config_fetch_retries", "PIP_RETRIES", "UV_HTTP_RETRIES", "CARGO_NET_RETRY")} == {"0"}
     assert with_markers({"PIP_RETRIES": "3"}, contained=True, network="off")["PIP_RETRIES"] == "3"
     assert with_markers({}, contained=False, network="off") == {}
+
+
+@given(st.lists(st.text("AabK*?_", max_size=5), min_size=1, max_size=4), st.text("AaBbKk_\n", max_size=6))
+def test_names_are_matched_as_a_regular_expression_of_their_patterns_would(patterns: list[str], name: str) -> None:
+    wild = [re.escape(pattern).replace(r"\*", ".*").replace(r"\?", ".") for pattern in patterns]
+    is_meant = any(re.fullmatch(each, name, re.IGNORECASE | re.DOTALL) for each in wild)
+    kept = shell_environment(Policy(ignore_default_excludes=True, exclude=tuple(patterns)), {name: "1"})
+    assert (name not in kept) == is_meant
