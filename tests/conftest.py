@@ -14,6 +14,7 @@ from tests.support.hanging import found_at_the_end
 from tests.support.hanging import pytest_runtest_teardown as pytest_runtest_teardown
 from tests.support.hanging import pytest_timeout_cancel_timer as pytest_timeout_cancel_timer
 from tests.support.hanging import pytest_timeout_set_timer as pytest_timeout_set_timer
+from tests.support.on_file import is_left_out
 from tests.support.server_logs import logs_of
 
 # Most tests wait for other processes most of the time, so two workers share a core. More than eight only wait for each
@@ -101,14 +102,14 @@ def nothing_impossible_happens_to_a_conversation() -> Generator[list[str]]:
 @pytest.fixture(autouse=True)
 def a_store_of_its_own(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
     """With UNDERSTUDY_TEST_STORE=postgres, every program that a test starts keeps its conversations in a database: tables of the
-    test's own, in a server of the tests' own. Tests that are about the file of the store, and say so, are left out.
+    test's own, in a server of the tests' own. Tests that are about the file are left out.
     """
     if os.environ.get("UNDERSTUDY_TEST_STORE") != "postgres":
         yield
         return
-    if request.node.get_closest_marker("sqlite") is not None:
+    if is_left_out(request.node.nodeid):
         pytest.skip("it is about the file of the store")
-    from tests.support.postgres import the_server
+    from tests.support.postgres import the_server  # needs the driver
 
     file = tmp_path_factory.mktemp("store") / "url"
     file.write_text(the_server().new_tables())

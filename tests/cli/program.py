@@ -102,7 +102,7 @@ class Program:
             os.close(ours)
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
-        kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
+        kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR", "UNDERSTUDY_STORE_URL_FILE") if name in os.environ}
         return {**kept, "HOME": str(self.home.parent), "CODEX_HOME": str(self.home), **(more or {})}
 
     def configure(self, text: str) -> None:

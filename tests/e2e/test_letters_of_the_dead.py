@@ -9,11 +9,11 @@ import pytest
 
 from tests.e2e.scenes import answered, failed, kinds, text_of, users_in
 from tests.e2e.talking import Stream, create, listed, structured
-from tests.support.answered import answered as store_answered
 from tests.support.pausing import go_on, pause
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Interrupt
-from understudy.store.sqlite import SqliteLog
+from understudy.store.log import Store
+from understudy.store.opening import open_store
 from understudy.testing import Call, McpProcess, Script, ScriptedModel, call, say
 from understudy.testing.waiting import WAIT_SECONDS
 
@@ -42,14 +42,14 @@ class Scene:
         await second.next_request("elicitation/create")
         await pause(first.process.pid, first.home)
         interrupt = second.call_tool("conversationInterrupt", conversation_id=self.conversation)
-        with closing(SqliteLog(self.folder / "home" / "understudy")) as log:
+        with closing(open_store(self.folder / "home", asyncio.get_running_loop())) as log:
             async with asyncio.timeout(WAIT_SECONDS):
-                while not self._left(log):  # noqa: ASYNC110  # nothing tells of it
+                while not await self._left(log):  # noqa: ASYNC110  # nothing tells of it
                     await asyncio.sleep(0.01)
         return interrupt
 
-    def _left(self, log: SqliteLog) -> bool:
-        letters = store_answered(log.letters(ConversationId(self.conversation)))
+    async def _left(self, log: Store) -> bool:
+        letters = await log.letters(ConversationId(self.conversation))
         return [letter.op.turn for letter in letters if isinstance(letter.op, Interrupt)] == ["1"]
 
 

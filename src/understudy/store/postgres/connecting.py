@@ -2,6 +2,7 @@
 
 import os
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -32,9 +33,13 @@ _SESSION = (
 )
 
 
-def connect(url: str, purpose: str, *, prepares: bool = True) -> Connection[Any]:
-    """Raises one of `AWAY`. Without `prepares`, no statement is kept by the database: one that was to be kept with a group that
-    failed would be missing, and the driver would not know.
+def connect(
+    url: str, purpose: str, *, prepares: bool = True, made: Callable[[Connection[Any]], None] | None = None
+) -> Connection[Any]:
+    """Raises one of `AWAY`. `made` is told before it is asked for anything, so that it can be cut while it does not answer.
+
+    Without `prepares`, no statement is kept by the database: one that was to be kept with a group that failed would be missing, and
+    the driver would not know.
     """
     connection = psycopg.connect(
         url,
@@ -45,6 +50,8 @@ def connect(url: str, purpose: str, *, prepares: bool = True) -> Connection[Any]
         prepare_threshold=3 if prepares else None,
         **_KEEPALIVES,
     )
+    if made is not None:
+        made(connection)
     try:
         connection.execute(_SESSION)
     except BaseException:

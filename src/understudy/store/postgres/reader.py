@@ -71,7 +71,7 @@ class Reader:
         self._is_away = False  # and that was said
         self._wants_hints = self._listens = False
         self._questions: deque[Question] = deque()
-        self._at_work: Question | None = None
+        self._at_work_since: float | None = None  # None: it waits for something to do
         self._renew_at = 0.0
         self._ending = False
         self._wake_end, self._waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK) if hasattr(os, "pipe2") else _pipe()
@@ -93,14 +93,14 @@ class Reader:
     def close(self, timeout: float) -> None:
         self._ending = True
         self.wake()
-        if self._at_work is not None and (connection := self._connection) is not None:
+        if self._at_work_since is not None and (connection := self._connection) is not None:
             cut(connection)
         self._thread.join(timeout)
 
     def look(self) -> None:
         """Called by the event loop now and then: a database that is silent for longer than anybody waits is not waited for."""
-        question, connection = self._at_work, self._connection
-        if question is not None and connection is not None and time.monotonic() - question.since > self._patience:
+        since, connection = self._at_work_since, self._connection
+        if since is not None and connection is not None and time.monotonic() - since > self._patience:
             cut(connection)
 
     def wake(self) -> None:
@@ -131,8 +131,10 @@ class Reader:
         if not (self._questions or self._wants_hints or self._incarnation.is_registered):
             self._sleep(None)
             return
+        self._at_work_since = time.monotonic()
         connection = self._connected()
         while not self._ending:
+            self._at_work_since = time.monotonic()
             if self._wants_hints and not self._listens:
                 self._begin_to_listen(connection)
             now = time.monotonic()
@@ -152,6 +154,7 @@ class Reader:
         watched.register(self._wake_end, select.POLLIN)
         if connection is not None:
             watched.register(connection.fileno(), select.POLLIN)
+        self._at_work_since = None
         for ready, _ in watched.poll(timeout * 1000):
             if ready == self._wake_end:
                 with suppress(BlockingIOError):
@@ -162,9 +165,9 @@ class Reader:
     def _connected(self) -> Connection[Any]:
         connection = self._connection
         if connection is None or connection.closed:
-            connection = connect(self._url, "read")
+            connection = connect(self._url, "read", made=self._keep)
             connection.add_notify_handler(lambda notice: self._take(notice.payload))
-            self._connection, self._listens = connection, False
+            self._listens = False
             if not self._was_connected:
                 try:
                     check_version(connection, self._place)
@@ -173,6 +176,9 @@ class Reader:
             self._was_connected, self._is_away = True, False
             self._renew_at = 0.0
         return connection
+
+    def _keep(self, connection: Connection[Any]) -> None:
+        self._connection = connection
 
     def _begin_to_listen(self, connection: Connection[Any]) -> None:
         self._incarnation.register(connection)
@@ -208,7 +214,7 @@ class Reader:
             self._hinted(names)
 
     def _answer(self, connection: Connection[Any], question: Question) -> None:
-        self._at_work = question
+        self._at_work_since = time.monotonic()
         try:
             rows = connection.execute(question.query.encode(), question.values, binary=True).fetchall()
         except psycopg.Error as error:
@@ -218,12 +224,11 @@ class Reader:
             question.answered(explain(error, self._place))
         else:
             question.answered(rows)
-        finally:
-            self._at_work = None
 
     def _lose(self, error: Exception) -> None:
         """The connection, or it could not be had. Who has waited for long enough is told."""
         self._disconnect()
+        self._at_work_since = None
         if self._ending:
             return
         first = not self._was_connected

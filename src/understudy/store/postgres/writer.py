@@ -104,9 +104,13 @@ class Writer:
     def connection(self) -> Connection[Any]:
         """For this thread. Raises one of `AWAY`."""
         if self._connection is None or self._connection.closed:
-            self._connection = connect(self._url, "write", prepares=False)
+            connect(self._url, "write", prepares=False, made=self._keep)
             self._was_connected = True
+        assert self._connection is not None
         return self._connection
+
+    def _keep(self, connection: Connection[Any]) -> None:
+        self._connection = connection
 
     # -- the thread
 
