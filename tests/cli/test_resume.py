@@ -43,7 +43,7 @@ async def test_a_person_at_the_terminal_is_asked_and_may_say_yes(program: Progra
     one = await program.begin("Greet me")
     ended = program.at_terminal("resume", one, "Make a file", answers=[("uit the turn?", "what\n"), ("uit the turn?", "a\n")])
     assert ended.code == 0, ended.out
-    assert "Allow Codex to run `touch made.txt`" in ended.out
+    assert "Allow the agent to run `touch made.txt`" in ended.out
     assert '"to see it made"' in ended.out
     assert "It is made." in ended.out
     assert (program.cwd / "made.txt").exists()
@@ -72,7 +72,7 @@ async def test_a_question_is_put_once_and_answered_by_letter_or_word(
     one = await program.begin("Greet me")
     ended = program.at_terminal("resume", one, "Make a file", answers=[("uit the turn?", f"{typed}\n")])
     assert ended.code == code, ended.out
-    assert ended.out.count("Allow Codex to run") == 1
+    assert ended.out.count("Allow the agent to run") == 1
     assert ended.out.count("uit the turn?") == 1
     assert f"└ {decision}" in ended.out
     assert (program.cwd / "made.txt").exists() is runs
@@ -87,7 +87,7 @@ async def test_what_is_no_answer_is_asked_again_and_approves_nothing(program: Pr
     ended = program.at_terminal("resume", one, "Make a file", answers=answers)
     assert ended.code == 0, ended.out
     assert ended.out.count("Please answer y, s, n or q.") == len(unclear)
-    assert ended.out.count("Allow Codex to run") == 1
+    assert ended.out.count("Allow the agent to run") == 1
     assert not (program.cwd / "made.txt").exists()
 
 
@@ -106,9 +106,9 @@ async def test_the_end_of_input_leaves_the_question_open_and_says_how_to_go_on(p
     ended = program.at_terminal("resume", one, answers=[("uit the turn?", "y\n")])
     assert ended.code == 0, ended.out
     assert "Hello." not in ended.out, "only the turn that the question belongs to is told again"
-    told = [ended.out.index(text) for text in ("Make a file", "I will make one.", "Allow Codex to run", "It is made.")]
+    told = [ended.out.index(text) for text in ("Make a file", "I will make one.", "Allow the agent to run", "It is made.")]
     assert told == sorted(told)
-    assert ended.out.count("Allow Codex to run") == 1
+    assert ended.out.count("Allow the agent to run") == 1
     assert (program.cwd / "made.txt").exists()
     idle = program.run("resume", one)
     assert (idle.code, idle.err) == (
@@ -126,7 +126,7 @@ async def test_a_question_of_a_server_is_answered_from_the_terminal_without_sayi
         one = program.json("conversations", "--json")[0]["conversation_id"]
         ended = await asyncio.to_thread(program.at_terminal, "resume", one, answers=[("uit the turn?", "y\n")])
         assert ended.code == 0, ended.out
-        assert ended.out.count("Allow Codex to run") == 1
+        assert ended.out.count("Allow the agent to run") == 1
         assert (await call)["structuredContent"]["content"] == "It is made."
 
 

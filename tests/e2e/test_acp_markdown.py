@@ -16,7 +16,7 @@ async def test_what_editors_would_take_for_markdown_is_shown_as_it_is(tmp_path: 
         for index in range(2):
             question = await client.question(index)
             lines = question["params"]["toolCall"]["content"][0]["content"]["text"].split("\n")
-            assert lines[0].startswith("Allow Codex to run `")
+            assert lines[0].startswith("Allow the agent to run `")
             assert (lines[1], lines[2], lines[-1]) == ("", "```", "```")
             client.respond(question, {"outcome": {"outcome": "selected", "optionId": "approved"}})
         await client.answer(number)

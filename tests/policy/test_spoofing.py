@@ -77,8 +77,9 @@ def read_back(shown: str) -> str:
 
 
 COMMAND_LINES = re.compile(
-    r"""If\ approved\ it\ runs\ outside\ the\ sandbox,\ with\ all\ that\ your\ own\ account\ may\ do\.
-      | There\ is\ no\ sandbox\ in\ this\ mode:\ if\ approved\ it\ runs\ with\ all\ that\ your\ own\ account\ may\ do\.
+    r"""If\ approved\ it\ runs\ outside\ the\ sandbox,\ with\ all\ rights\ of\ the\ account\ that\ runs\ understudy\.
+      | There\ is\ no\ sandbox\ in\ this\ mode:\ if\ approved\ it\ runs
+        \ with\ all\ rights\ of\ the\ account\ that\ runs\ understudy\.
       | It\ has\ run\ in\ the\ sandbox\ and\ was\ refused\ something\ there;\ this\ would\ run\ it\ a\ second\ time\.
       | The\ script\ has\ [0-9]+\ lines:
       | The\ command\ is\ [0-9]+\ characters\ long\.\ It\ ends\ with:

@@ -35,6 +35,7 @@ GROUPS = {
     "conversations": (
         "conversations",
         "show",
+        "search",
         "approvals",
         "rename",
         "compact",
@@ -45,7 +46,7 @@ GROUPS = {
         "backup",
         "store",
     ),
-    "what may run": ("policy", "trust", "sandbox", "apply-patch"),
+    "what may run": ("policy", "trust", "hooks", "sandbox", "apply-patch"),
     "set up": ("login", "logout", "model", "mcp", "config", "doctor", "bench-agent", "completion"),
 }
 DESCRIPTION = "A coding agent that other programs call over MCP."

@@ -15,6 +15,7 @@ from understudy.protocol.records import (
     ToolApprovalAsked,
 )
 
+_CODEX = "Allow Codex to "
 Kind = Literal["command", "patch", "tool", "budget", "hook"]
 
 
@@ -33,7 +34,12 @@ def kind_of(question: Question) -> Kind:
 
 
 def question_text(question: Question, cwd: str) -> str:
-    """What a person is asked, all of it."""
+    """What a person is asked at our own doors, all of it. The wires of codex begin with codex's own words."""
+    text = _message(question, cwd)
+    return f"Allow the agent to {text.removeprefix(_CODEX)}" if text.startswith(_CODEX) else text
+
+
+def _message(question: Question, cwd: str) -> str:
     match question:
         case CommandApprovalAsked():
             return command_message(CommandQuestion.of(question))

@@ -70,7 +70,7 @@ def test_after_kill_9_of_the_chat_everything_is_there_and_the_question_is_asked_
     with Terminal(program, "chat", "--last") as terminal:
         terminal.wait("[y] yes")
         assert "● Hello." in terminal.text
-        assert terminal.text.count("Allow Codex to run") == 1
+        assert terminal.text.count("Allow the agent to run") == 1
         terminal.type("y")
         terminal.wait("● It is made.")
     assert (program.cwd / "made.txt").exists()

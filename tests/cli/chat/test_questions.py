@@ -32,7 +32,7 @@ def test_a_question_shows_the_exact_command_and_what_a_yes_lifts_and_y_approves(
     program.script(ASKING, {"say": "It is made."})
     with Terminal(program, "chat") as terminal:
         shown = asked(terminal)
-        assert "? Allow Codex to run `touch made.txt`" in shown
+        assert "? Allow the agent to run `touch made.txt`" in shown
         assert "If approved it runs outside the sandbox" in shown
         assert '"to see it made"' in shown
         for key in ("[y]", "[s]", "[n]", "[q]"):
@@ -50,7 +50,7 @@ def test_s_approves_the_same_for_the_conversation(program: Program) -> None:
         asked(terminal)
         terminal.type("s")
         terminal.wait("● Twice.")
-        assert terminal.text.count("Allow Codex to run") == 1
+        assert terminal.text.count("Allow the agent to run") == 1
 
 
 @pytest.mark.slow
@@ -137,7 +137,7 @@ def test_a_patch_is_shown_whole_before_it_is_asked_about_and_once(program: Progr
         assert "± update old.txt (+1 -1)" in shown
         assert "  -one" in shown
         assert "  +two\\u{202e}" in shown, "what cannot be seen is made visible"
-        assert "Allow Codex to apply proposed code changes?" in shown
+        assert "Allow the agent to apply proposed code changes?" in shown
         assert "[s]" not in shown
         terminal.type("y")
         terminal.wait("● Patched.")

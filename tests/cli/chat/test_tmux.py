@@ -75,7 +75,7 @@ def test_chat_is_used_and_resized_in_tmux(program: Program, tmux: Tmux, terminal
     tmux("send-keys", "-t", "0", "-l", "make a file")
     tmux.until("make a file")
     tmux("send-keys", "-t", "0", "Enter")
-    assert "Allow Codex to run `touch made.txt`" in tmux.until("[y]")
+    assert "Allow the agent to run `touch made.txt`" in tmux.until("[y]")
     tmux("send-keys", "-t", "0", "y")
     tmux.until("It is made.")
     assert (program.cwd / "made.txt").exists()
