@@ -62,6 +62,8 @@ class Queries:
             self._connection.execute("BEGIN")  # a view that stays: else each write of somebody else would begin the copy anew
             self._connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
             self._connection.backup(copy, pages=256)
+            copy.execute("DELETE FROM search_index")  # where the copy is put back, the index knows what came later
+            copy.commit()
         finally:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")

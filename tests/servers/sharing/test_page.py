@@ -106,6 +106,7 @@ CHANGES = [
     ("says yes", "says no"),
     ("<summary><code>$ rm", "<summary><code>$ ls"),
     ("says yes", "says <mark>[redacted 9]</mark>no"),
+    ("says yes", "says <mark>[redacted 9]</mark>yes"),
     ("<main>\n", "<main>\n<article>added</article>\n"),
     ("</main>", "</main><script>1</script>"),
     ("</body>", "<p>added</p></body>"),

@@ -39,7 +39,10 @@ async def export(visit: Visit, wanted: ExportWanted) -> RestAnswer:
         raise UnknownConversation("deleted meanwhile")
     entries: list[Entry] = []
     while (at := entries[-1].seq if entries else 0) < listed.last_seq:  # no further than the digest in the list
-        entries += await handle.read(at, min(PAGE, listed.last_seq - at))
+        page = await handle.read(at, min(PAGE, listed.last_seq - at))
+        if not page:
+            raise UnknownConversation("deleted meanwhile")
+        entries += page
         await asyncio.sleep(0)  # others are served in between
     body = await asyncio.to_thread(_encoded, wanted.form, listed, entries)
     kind, ending = _KINDS[wanted.form]

@@ -15,6 +15,7 @@ _FIRST = re.compile(
     r'<html lang="en" data-page="(\d{1,9})" data-conversation="([0-9a-f-]{36})"'
     r' data-records="(\d{1,18})" data-head="([0-9a-f]{64})">\n'
 )
+BEGINNING = 40  # characters of what stands behind something masked, by which it is found again where it was changed
 _MARK = re.compile(r"<mark>\[redacted \d+\]</mark>")
 _LINE_OF_DIFF = re.compile(r'</span>|<span class="(?:added|removed|hunk)">')
 _IN_TITLE = re.compile(r"<title>[^<]*</title>")  # where there are no marks
@@ -65,11 +66,13 @@ def _misfit(pieces: list[str], expected: str) -> int | None:
     """The line of the first piece that does not come next. Between two of them stands what was masked, which is text."""
     at, line = 0, 1
     for number, piece in enumerate(pieces):
+        least = at + 1 if number else 0  # nothing that was masked is empty
         is_last = number == len(pieces) - 1
-        found = max(at, len(expected) - len(piece)) if is_last and number else expected.find(piece, at)
-        fits = found >= 0 and expected.startswith(piece, found) and (found == 0 if number == 0 else _is_text(expected[at:found]))
-        if not fits or (is_last and found + len(piece) != len(expected)):
-            return line + piece.count("\n", 0, _same(piece, expected[at:]))
+        found = max(least, len(expected) - len(piece)) if is_last and number else expected.find(piece, least)
+        follows = found == 0 if number == 0 else found >= least and _is_text(expected[at:found])
+        if not follows or not expected.startswith(piece, found) or (is_last and found + len(piece) != len(expected)):
+            begins = expected.find(piece[:BEGINNING], least) if number else 0
+            return line if begins < 0 else line + piece.count("\n", 0, _same(piece, expected[begins:]))
         at = found + len(piece)
         line += piece.count("\n")
     return None

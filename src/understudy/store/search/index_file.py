@@ -128,12 +128,13 @@ class IndexFile:
         return None if row is None else row[0]
 
     def empty(self, mark: bytes) -> None:
-        if self.mark is not None:
+        was_used = self.mark is not None
+        if was_used:
             for table in ("facts", "owners", "folders", "logs", "texts", "words"):
                 self._connection.execute(f"DROP TABLE {table}")
             for statement in _TABLES:
                 self._connection.execute(statement)
-        self._connection.execute("INSERT INTO facts(mark) VALUES (?)", (mark,))
+        self._connection.execute("INSERT INTO facts VALUES (?, ?)", (mark, int(was_used)))
 
     # -- writing
 
