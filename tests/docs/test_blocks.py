@@ -88,7 +88,7 @@ def start_agent(user: User, argv: list[str]) -> None:
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize(
-    "block", [block for block in blocks("sh") if block.page.name not in ("rest.md", "quickstart.md")], ids=named
+    "block", [block for block in blocks("sh") if block.page.name not in ("rest.md", "quickstart.md", "hooks.md")], ids=named
 )  # they need a server, or each other
 def test_a_shell_block_runs(user: User, block: Block) -> None:
     if "understudy login" in block.text:
@@ -149,6 +149,16 @@ def test_a_command_that_is_shown_is_there(block: Block) -> None:
 # -- data
 
 
+def try_hooks(user: User, text: str) -> None:
+    """Their own tests are in `test_hooks_page.py`."""
+    file = user.home.parent / ".claude" / "settings.json"
+    file.parent.mkdir()
+    file.write_text(text)
+    listed = json.loads(user.run(["understudy", "hooks", "list", "--json"]).stdout)
+    assert listed["hooks"]
+    assert listed["warnings"] == []
+
+
 def server_tables(value: Any) -> dict[str, Any]:
     return value.get("mcpServers") or value.get("servers") or value.get("agent_servers") or {}
 
@@ -162,6 +172,8 @@ async def test_a_json_block_is_used(user: User, block: Block) -> None:
         lines = [json.loads(line) for line in block.text.splitlines()]
         assert lines
         return await play(user, "answers.jsonl", block.text)
+    if "hooks" in value:
+        return try_hooks(user, block.text)
     if "prompt" in value:
         return await call_with(user, value)
     if "distribution" in value:  # of the registry of agents

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from understudy.testing import CodexHome, McpProcess, Script, ScriptedModel
+from understudy.testing import CodexHome, LineProcess, McpProcess, Script, ScriptedModel
 
 Files = Mapping[str, Mapping[str, Sequence[Mapping[str, Any]]]]
 
@@ -70,3 +70,29 @@ class HookStage:
 def answer(**specific: Any) -> str:
     """A line of Python that prints a `hookSpecificOutput` for the event at hand."""
     return f"print(json.dumps({{'hookSpecificOutput': {{'hookEventName': said['hook_event_name'], **{specific!r}}}}}))"
+
+
+class AppDoor:
+    """Asks the app server, and keeps what it tells meanwhile."""
+
+    def __init__(self, process: LineProcess) -> None:
+        self._process = process
+        self._asked = 0
+        self.told: list[tuple[str, dict[str, Any]]] = []
+
+    async def ask(self, method: str, **params: Any) -> dict[str, Any]:
+        self._asked += 1
+        self._process.send(json.dumps({"id": self._asked, "method": method, "params": params}))
+        while True:
+            said: dict[str, Any] = json.loads(await self._process.next_line())
+            if said.get("id") == self._asked:
+                return said["result"]
+            self._note(said)
+
+    async def until(self, method: str) -> None:
+        while not any(told == method for told, _ in self.told):
+            self._note(json.loads(await self._process.next_line()))
+
+    def _note(self, said: dict[str, Any]) -> None:
+        if "method" in said:
+            self.told.append((said["method"], said["params"]))

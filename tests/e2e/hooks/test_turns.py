@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.program import Program
-from tests.e2e.hooks.stage import HookStage, answer
+from tests.e2e.hooks.stage import AppDoor, HookStage, answer
 from tests.e2e.scenes import text_of, thread_of, told_to_model
 from understudy.testing import CodexHome, LineProcess, ScriptedModel, call, say
 from understudy.testing.waiting import WAIT_SECONDS
@@ -168,29 +168,3 @@ async def test_the_app_server_tells_of_hooks_and_lists_them(stage: HookStage) ->
     assert [item["status"] for item in done if item["type"] == "commandExecution"] == ["failed"]
     [prompt] = [item for item in done if item["type"] == "hookPrompt"]
     assert prompt["fragments"][0]["text"] == "go on"
-
-
-class AppDoor:
-    """Asks the app server, and keeps what it tells meanwhile."""
-
-    def __init__(self, process: LineProcess) -> None:
-        self._process = process
-        self._asked = 0
-        self.told: list[tuple[str, dict[str, Any]]] = []
-
-    async def ask(self, method: str, **params: Any) -> dict[str, Any]:
-        self._asked += 1
-        self._process.send(json.dumps({"id": self._asked, "method": method, "params": params}))
-        while True:
-            said: dict[str, Any] = json.loads(await self._process.next_line())
-            if said.get("id") == self._asked:
-                return said["result"]
-            self._note(said)
-
-    async def until(self, method: str) -> None:
-        while not any(told == method for told, _ in self.told):
-            self._note(json.loads(await self._process.next_line()))
-
-    def _note(self, said: dict[str, Any]) -> None:
-        if "method" in said:
-            self.told.append((said["method"], said["params"]))
