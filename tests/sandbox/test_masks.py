@@ -4,7 +4,9 @@ import asyncio
 import dataclasses
 import os
 import tempfile
-from collections.abc import Generator
+import threading
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from tests.sandbox.stage import BOUND, ENV, Output, run
 from understudy.sandbox import Command, CommandResult, Containment, Sandbox
 
+ROUNDS = 30
 SECRET = "THE-MASKED-BYTES"
 LOOK = "echo ready; while [ ! -e go ]; do :; done; cat {path} {path}/* 2>/dev/null; echo looked"
 
@@ -103,3 +106,44 @@ async def test_beside_masked_paths_everything_can_be_read_and_run(sandbox: Sandb
         sandbox, dataclasses.replace(contained, masked=masked), "bash", "-c", script, cwd=contained.writable_roots[0]
     )
     assert (result.exit_code, output.text(), output.text("stderr")) == (0, "ffran\nmine\nt\nsub\n", "")
+
+
+async def test_what_is_masked_stays_so_when_it_is_made_anew_while_a_command_is_set_up(home: Path, contained: Containment) -> None:
+    """It may not be there when the sandbox looks, and be there a moment later."""
+    secret = home / "ws" / "secret"
+    contained = dataclasses.replace(contained, masked=(str(secret),))
+    command = Command(("sh", "-c", "cat secret"), str(home / "ws"), ENV, 15, contained)
+    seen: list[str] = []
+    over = threading.Event()
+
+    def make_anew() -> None:
+        while not over.is_set():
+            with suppress(OSError):  # a placeholder stands there for as long as a command runs
+                secret.unlink(missing_ok=True)
+                secret.write_text(SECRET)
+
+    sandbox = Sandbox()
+    try:
+        for _ in range(ROUNDS):
+            over.clear()
+            making = threading.Thread(target=make_anew)
+            making.start()
+            output = Output()
+            running = asyncio.ensure_future(sandbox.run(dataclasses.replace(command, clearance=stopping(over, making)), output))
+            await asyncio.wait_for(running, BOUND)
+            seen.append(output.text())
+    finally:
+        over.set()
+        await sandbox.close()
+    assert not any(SECRET in text for text in seen)
+
+
+def stopping(over: threading.Event, making: threading.Thread) -> Callable[[], Awaitable[None]]:
+    """The command is set up when it is cleared to begin, or nearly so."""
+
+    async def clear() -> None:
+        await asyncio.sleep(0.02)
+        over.set()
+        await asyncio.to_thread(making.join)
+
+    return clear

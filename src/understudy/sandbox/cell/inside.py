@@ -283,9 +283,12 @@ class Cell:
         held, orders = self._plan.held, self._orders()
         self._check_names()  # nobody tells what happened before there was a watch
         order = orders.wait(None if held else 0)
-        while order is None and self._names.hints.given(orders.ready):
+        while order in (None, BEGIN) and self._names.hints.given(orders.ready):  # a hint that comes with leave is given once, too
             self._check_names()
-            order = orders.wait(None if held else 0)
+            if order is None:
+                order = orders.wait(None if held else 0)
+            else:
+                break
         if order == (BEGIN if held else None):
             return True
         if self._view is not None:

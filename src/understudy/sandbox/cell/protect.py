@@ -12,7 +12,7 @@ from .exposure import Kept
 from .placeholder import hold
 
 _KIND, _LINK, _FOLDER = 0o170000, 0o120000, 0o040000
-_EROFS, _ESTALE = 30, 116
+_ENOENT, _EROFS, _ESTALE = 2, 30, 116
 _MOST_LINKS = 8
 _MOST_LINKS_ON_A_WAY = 40  # as many as the kernel follows
 _ATTEMPTS = 20
@@ -68,7 +68,7 @@ class Protector:
             os.close(descriptor)
 
     def _again(self, step: Callable[[bytes], None], path: bytes) -> None:
-        """A placeholder of a command that has just ended may be removed while we look: then look again."""
+        """What is there may be made or removed while we look, as is a placeholder when its command has ended: then look again."""
         vanished = FileNotFoundError()
         for _ in range(_ATTEMPTS):
             try:
@@ -94,7 +94,7 @@ class Protector:
             at = os.path.join(at, name)
             found = _open(folder, name)
             if found is None:
-                self._cover(folder, name, at)
+                self._cover_or_freeze(folder, name, at)
                 return
             kind = os.fstat(found).st_mode & _KIND
             if kind == _LINK:
@@ -109,7 +109,7 @@ class Protector:
                     return  # a file has no names in it
                 folder = self._pin(found, at)
             elif is_placeholder(name, folder):
-                self._cover(folder, name, at)
+                self._cover_or_freeze(folder, name, at)
             else:
                 self._freeze(found, at)
                 self._protect_git_folder(folder, name, at, depth)
@@ -153,12 +153,12 @@ class Protector:
             found = _open(folder, name)
             if found is None:
                 if index == len(names) - 1:
-                    self._cover(folder, name, at)
+                    self._cover_or_look_again(folder, name, at)
                 return
             kind = os.fstat(found).st_mode & _KIND
             if index == len(names) - 1:
                 if is_placeholder(name, folder):
-                    self._cover(folder, name, at)
+                    self._cover_or_look_again(folder, name, at)
                 elif kind == _LINK:
                     self._pin_loop(found, at)
                 else:
@@ -177,23 +177,33 @@ class Protector:
             raise OSError(_ESTALE, "another program replaced it just now", path)
         self._pin(found, path)
 
-    def _cover(self, folder: int, name: bytes, path: bytes) -> None:
+    def _cover_or_freeze(self, folder: int, name: bytes, path: bytes) -> None:
+        if not self._cover(folder, name, path):
+            found = os.open(name, ANYTHING, dir_fd=folder)
+            self._freeze(found, path)
+            os.close(found)
+
+    def _cover_or_look_again(self, folder: int, name: bytes, path: bytes) -> None:
+        """What is masked must not be seen, also where somebody outside has made it a moment ago."""
+        if not self._cover(folder, name, path):
+            raise FileNotFoundError(_ENOENT, "another program makes it anew again and again", path)
+
+    def _cover(self, folder: int, name: bytes, path: bytes) -> bool:
+        """With something empty, where nothing is. False where something is, after all."""
         try:
             held = hold(name, folder)
-        except PermissionError:
-            return  # the folder belongs to somebody else: the command has no right to create it either
+        except PermissionError:  # the folder belongs to somebody else: the command has no right to create it either
+            return _is_free(folder, name)
         except OSError as error:
             if error.errno == _EROFS:
-                return
+                return _is_free(folder, name)
             raise
-        if held is not None:
-            self._held.append(held)
-            self.placeholders.append(path)
-            self._blank(held, _FOLDER, path)
-            return
-        found = os.open(name, ANYTHING, dir_fd=folder)
-        self._freeze(found, path)
-        os.close(found)
+        if held is None:
+            return False
+        self._held.append(held)
+        self.placeholders.append(path)
+        self._blank(held, _FOLDER, path)
+        return True
 
     def _blank(self, found: int, kind: int, path: bytes) -> None:
         blank = self._blanks[_FOLDER if kind == _FOLDER else 0]
@@ -260,6 +270,13 @@ def _open(folder: int, name: bytes) -> int | None:
         return os.open(name, ANYTHING, dir_fd=folder)
     except FileNotFoundError:
         return None
+
+
+def _is_free(folder: int, name: bytes) -> bool:
+    found = _open(folder, name)
+    if found is not None:
+        os.close(found)
+    return found is None
 
 
 def _git_folder(parent: int, name: bytes, path: bytes) -> "bytes | None":
