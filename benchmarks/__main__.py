@@ -1,5 +1,5 @@
 """`python -m benchmarks`: ours alone; `compare`: side by side with the peers; `growth`: how our costs grow;
-`bytes`: what is sent to the model, beside codex and opencode;
+`bytes`: what is sent to the model, beside codex and opencode; `programs`: whole tasks and app servers, beside today's agents;
 `profile`: where our time goes; `plots`: the pictures and tables of docs/performance.md."""
 
 import argparse
@@ -28,6 +28,9 @@ from benchmarks.profiling.run import KINDS, run_profiles
 from benchmarks.report import machine, print_report, save
 from benchmarks.run import run_interleaved
 from benchmarks.servers import ServerSpec, ours
+from benchmarks.whole_tasks.agents import all_agents
+from benchmarks.whole_tasks.app_servers import app_servers
+from benchmarks.whole_tasks.run import run_programs
 
 RESULTS = REPOSITORY / "benchmarks" / "results"
 
@@ -60,6 +63,11 @@ def _parser() -> argparse.ArgumentParser:
     sent.add_argument("--peers", type=Path, default=default_folder(), help="where the peers are, or are put (%(default)s)")
     sent.add_argument("--json", type=Path, metavar="FILE", help="where the samples go (a new file under benchmarks/results)")
     sent.set_defaults(act=_run_bytes)
+    programs = commands.add_parser("programs", help="whole tasks and app servers, beside codex, Claude Code and opencode from npm")
+    programs.add_argument("--peers", type=Path, default=default_folder(), help="where the peers are, or are put (%(default)s)")
+    programs.add_argument("--repetitions", type=int, default=7, metavar="N", help="that count, of each (%(default)s)")
+    programs.add_argument("--json", type=Path, metavar="FILE", help="where the samples go (a new file under benchmarks/results)")
+    programs.set_defaults(act=_run_programs)
     plots = commands.add_parser("plots", help="draw docs/performance from saved samples")
     plots.add_argument("--compare", type=Path, metavar="FILE", help="samples of a comparison (the newest)")
     plots.add_argument("--growth", type=Path, metavar="FILE", help="samples of the growth curves (the newest)")
@@ -101,6 +109,15 @@ def _run_bytes(options: argparse.Namespace) -> int:
         print(f"benchmarks: {error}", file=sys.stderr)
         return 1
     return run_bytes([theirs[0], our_agent("responses"), theirs[1], our_agent("chat")], _results_file(options, "bytes"))
+
+
+def _run_programs(options: argparse.Namespace) -> int:
+    try:
+        agents, servers = all_agents(options.peers), app_servers(options.peers)
+    except RuntimeError as error:
+        print(f"benchmarks: {error}", file=sys.stderr)
+        return 1
+    return run_programs(agents, servers, options.repetitions, _results_file(options, "programs"))
 
 
 def _draw(options: argparse.Namespace) -> int:

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from benchmarks.servers import NEWEST
+
 SEED, LAST = "codex 0.20.0", "codex 0.153.4"
-NEWEST = "codex 0.166.0"  # which has no server any more: for `exec`
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from pathlib import Path
 from benchmarks.servers import ServerSpec, last, newest, seed
 
 INSTALL_SECONDS = 600
-SEED_VERSION, LAST_VERSION, NEWEST_VERSION = "0.20.0", "0.153.4", "0.166.0"
-OPENCODE_VERSION = "1.18.33"
+SEED_VERSION, LAST_VERSION, NEWEST_VERSION = "0.20.0", "0.153.4", "0.169.0"
+OPENCODE_VERSION, CLAUDE_VERSION = "1.18.33", "2.1.327"
 
 
 def default_folder() -> Path:
@@ -33,15 +33,28 @@ def find_last_codex(folder: Path) -> Path:
 
 def find_opencode(folder: Path) -> Path:
     """The same for opencode, which has no part in the other comparisons."""
-    place = folder / f"opencode-{OPENCODE_VERSION}"
-    machine = {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
-    program = place / "node_modules" / f"opencode-linux-{machine}" / "bin" / "opencode"
+    program = Path(f"opencode-linux-{_node_machine()}") / "bin" / "opencode"
+    return _program(folder / f"opencode-{OPENCODE_VERSION}", f"opencode-ai@{OPENCODE_VERSION}", program)
+
+
+def find_claude(folder: Path) -> Path:
+    """The same for Claude Code."""
+    package = "@anthropic-ai/claude-code"
+    program = Path(f"{package}-linux-{_node_machine()}") / "claude"
+    return _program(folder / f"claude-code-{CLAUDE_VERSION}", f"{package}@{CLAUDE_VERSION}", program)
+
+
+def _node_machine() -> str:
+    return {"x86_64": "x64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+
+
+def _program(folder: Path, package: str, path: Path) -> Path:
+    """That native program of a package, `path` among its modules; installed where it is not there yet."""
+    program = folder / "node_modules" / path
     if not program.exists():
-        _install(place, f"opencode-ai@{OPENCODE_VERSION}")
+        _install(folder, package)
     if not program.exists():
-        raise RuntimeError(
-            f"no program for this machine ({platform.machine()}) in opencode-ai@{OPENCODE_VERSION}, looked for {program}"
-        )
+        raise RuntimeError(f"no program for this machine ({platform.machine()}) in {package}, looked for {program}")
     return program
 
 

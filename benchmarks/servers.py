@@ -8,6 +8,8 @@ from pathlib import Path
 from benchmarks.model.process import Model
 from benchmarks.model.script import Dialect, Wire
 
+NEWEST = "codex 0.169.0"  # for `exec` and the app server
+
 
 @dataclass(frozen=True)
 class ServerSpec:
@@ -52,10 +54,8 @@ def seed(binary: Path) -> ServerSpec:
 
 
 def newest(binary: Path) -> ServerSpec:
-    """For `exec` only."""
-    return ServerSpec(
-        "codex 0.166.0", (str(binary),), dialect="modern", tools=("exec_command",), provider="supports_websockets = false"
-    )
+    """It has no MCP server any more."""
+    return ServerSpec(NEWEST, (str(binary),), dialect="modern", tools=("exec_command",), provider="supports_websockets = false")
 
 
 def last(binary: Path) -> ServerSpec:

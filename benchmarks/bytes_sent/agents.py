@@ -1,7 +1,6 @@
 """The agents that are compared: how each is started on a scripted model, and how it spells a command."""
 
 import asyncio
-import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,11 +9,11 @@ from typing import Any
 
 from benchmarks.bytes_sent.tasks import Task
 from benchmarks.client import BenchError
+from benchmarks.whole_tasks.agents import MODEL, opencode_environment
 from understudy.testing import SERVER_COMMAND, Answer, McpProcess, ScriptedModel, call, text_of, thread_of
 from understudy.testing.script import Wire
 
 WAIT_SECONDS = 120.0
-MODEL = "bench-model"
 
 Spell = Callable[[str, str], Answer]  # a command and the id of its call
 
@@ -81,22 +80,7 @@ def opencode(binary: Path, version: str) -> Contender:
 
     async def talk(task: Task, model: ScriptedModel, folder: Path) -> None:
         (folder / "user").mkdir()
-        known = {"name": MODEL, "limit": {"context": 200_000, "output": 8_000}}
-        provider = {"npm": "@ai-sdk/openai-compatible", "name": "bench", "options": {"baseURL": model.url, "apiKey": "none"}}
-        config = {
-            "provider": {"bench": {**provider, "models": {MODEL: known}}},
-            "model": f"bench/{MODEL}",
-            "share": "disabled",
-            "autoupdate": False,
-            "permission": {"bash": "allow", "edit": "allow"},
-        }
-        env = {
-            "PATH": os.environ.get("PATH", os.defpath),
-            "HOME": str(folder / "user"),
-            "OPENCODE_CONFIG_CONTENT": json.dumps(config),
-            "OPENCODE_DISABLE_MODELS_FETCH": "1",
-            "OPENCODE_DISABLE_AUTOUPDATE": "1",
-        }
+        env = {"PATH": os.environ.get("PATH", os.defpath), "HOME": str(folder / "user"), **opencode_environment(model.url)}
         for number, turn in enumerate(task.turns):
             words = [str(binary), "run", "--format", "json", *(["--continue"] if number else []), turn.prompt]
             said = await _run(words, folder / "work", env)
