@@ -9,7 +9,7 @@ from understudy.servers.http.stream_sink import StreamSink
 
 logger = logging.getLogger(__name__)
 
-PING_SECONDS = 15.0
+PING_SECONDS = 25.0  # proxies wait for 30 or more; a ping is all that an idle stream costs
 
 
 async def send_json_or_stream(sink: StreamSink, receive: Receive, send: Send, headers: Headers = ()) -> int | None:
