@@ -35,7 +35,7 @@ class Spare:
         self.kind = kind
         self.pid = pid
         self._pidfd = pidfd
-        self._orders = socket.socket(fileno=orders)
+        self._orders = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, orders)  # told, so that it need not ask
         self._orders.setblocking(False)
 
     def give(self, plan: Plan, running: RunningCommand) -> bool:

@@ -38,8 +38,10 @@ def limit(plan: Plan, *, running: int = 0) -> None:
 
 def limit_open_files(plan: Plan) -> None:
     if plan.open_files:
-        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        resource.setrlimit(resource.RLIMIT_NOFILE, (plan.open_files if hard < 0 else min(plan.open_files, hard), hard))
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        wanted = plan.open_files if hard < 0 else min(plan.open_files, hard)
+        if wanted != soft:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _lower(kind: int, value: int) -> None:
@@ -93,7 +95,8 @@ def _restrict_files(plan: Plan, abi: int, kept: KeptRules) -> "Need | None":
     taken = kept.take(need)
     rules = taken or landlock.Ruleset(abi, reading=reading, tcp=plan.network == "off")
     changes = landlock.changes(abi)
-    for path in (*plan.roots, b"/tmp", b"/dev/shm"):
+    changing = [*plan.roots, b"/tmp", b"/dev/shm"]
+    for path in changing:
         rules.allow(path, changes | reading)
     rules.allow(b"/dev", landlock.DEVICE | reading)
     if hidden:
@@ -103,7 +106,8 @@ def _restrict_files(plan: Plan, abi: int, kept: KeptRules) -> "Need | None":
             allow_reading_beside(rules, hidden)
         else:
             for path in kept.own:  # the only names beside the ways that differ between cells
-                rules.allow(path, reading, follow=False)
+                if path not in (b"/dev", *changing):
+                    rules.allow(path, reading, follow=False)
     rules.enforce()
     kept.leave()
     return None if taken is not None else need

@@ -87,25 +87,37 @@ def _floors(plan: Plan) -> "list[tuple[bytes, Room]]":
 
 def floor_of(path: bytes, free_mb: int) -> Room:
     """The wanted room, or half of what there is, where that is less."""
-    wanted, now = wanted_room(path, free_mb), room(path)
+    disk = _disk(path)
+    wanted, now = _wanted(disk, free_mb), _free(disk)
     return (min(wanted[0], now[0] // 2), min(wanted[1], now[1] // 2))
 
 
 def wanted_room(path: bytes, free_mb: int) -> Room:
     """What should stay free: so many megabytes and some thousand inodes, or an eighth of a small disk."""
+    return _wanted(_disk(path), free_mb)
+
+
+def room(path: bytes) -> Room:
+    """What is free on the disk of `path`. Some file systems do not count inodes: then there is always room for them."""
+    return _free(_disk(path))
+
+
+def _disk(path: bytes) -> "os.statvfs_result | None":
     try:
-        disk = os.statvfs(path)
+        return os.statvfs(path)
     except OSError:
+        return None
+
+
+def _wanted(disk: "os.statvfs_result | None", free_mb: int) -> Room:
+    if disk is None:
         return (0, 0)
     size = disk.f_blocks * disk.f_frsize
     return (min(free_mb * _MEGABYTE, size // _PART), min(_FREE_INODES, disk.f_files // _PART))
 
 
-def room(path: bytes) -> Room:
-    """What is free on the disk of `path`. Some file systems do not count inodes: then there is always room for them."""
-    try:
-        disk = os.statvfs(path)
-    except OSError:
+def _free(disk: "os.statvfs_result | None") -> Room:
+    if disk is None:
         return (1 << 62, 1 << 62)
     return (disk.f_bavail * disk.f_frsize, disk.f_favail if disk.f_files else 1 << 62)
 

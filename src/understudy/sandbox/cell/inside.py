@@ -346,7 +346,7 @@ class Cell:
 
         def spawn(program: bytes, argv: "list[bytes]") -> None:
             environment = self._plan.environment
-            options = supervise.FRESH
+            options = supervise.ALL
             pids.append(
                 os.posix_spawn(program, argv, environment, file_actions=actions, setsid=True, setsigmask=(), setsigdef=options)
             )

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 
 from understudy.places.placeholders import is_placeholder
-from understudy.places.walking import ANYTHING, beneath
+from understudy.places.walking import ANYTHING, beneath, real_paths
 
 from . import kernel
 from .exposure import Kept
@@ -25,6 +25,7 @@ class Protector:
         """`blanks`: something empty and read-only to put over a folder and over anything else, by kind."""
         self._roots = sorted(roots, key=lambda root: len(root[0]), reverse=True)
         self._blanks = blanks
+        self._shown: dict[bytes, tuple[int, int]] = {}  # what is seen where one of these is
         self._pinned: dict[bytes, int] = {}  # mounts over single names, by path
         self._covered: dict[bytes, tuple[int, int]] = {}  # every path with a mount on it, and what is seen there since
         self.placeholders: list[bytes] = []
@@ -32,8 +33,9 @@ class Protector:
 
     def protect(self, names: "list[bytes]", folders: "list[bytes]") -> None:
         """Names inside every one of `folders`, or absolute paths; what is not in a root cannot be changed anyway."""
+        spellings = _spellings([name for name in names if name.startswith(b"/")])
         for name in names:
-            for path in _spellings(name) if name.startswith(b"/") else [os.path.join(folder, name) for folder in folders]:
+            for path in spellings[name] if name in spellings else [os.path.join(folder, name) for folder in folders]:
                 self._again(self._protect, os.path.normpath(path))
 
     def keep(self, names: "list[bytes]", folders: "list[bytes]") -> None:
@@ -209,7 +211,9 @@ class Protector:
         blank = self._blanks[_FOLDER if kind == _FOLDER else 0]
         tree = kernel.open_tree(blank, recursive=False)
         kernel.attach(tree, b"", directory=found)
-        self._covered[path] = _identity(tree)
+        if blank not in self._shown:
+            self._shown[blank] = _identity(tree)
+        self._covered[path] = self._shown[blank]
         os.close(tree)
 
     def _pin(self, found: int, path: bytes) -> int:
@@ -231,9 +235,11 @@ class Protector:
         self._pinned[path] = tree  # it covers what was pinned there before: what is put inside later has to be put in here
 
 
-def _spellings(path: bytes) -> "list[bytes]":
-    """An absolute path, and where it leads: it may lie in a root by either."""
-    return list(dict.fromkeys((os.path.normpath(path), os.path.realpath(path))))
+def _spellings(paths: "list[bytes]") -> "dict[bytes, list[bytes]]":
+    """Absolute paths, and where each leads: it may lie in a root by either."""
+    normal = [os.path.normpath(path) for path in paths]
+    real = map(os.fsencode, real_paths(map(os.fsdecode, normal)))
+    return {path: list(dict.fromkeys(both)) for path, *both in zip(paths, normal, real, strict=True)}
 
 
 def links_on(path: bytes) -> "list[bytes]":

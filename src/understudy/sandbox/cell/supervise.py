@@ -15,6 +15,8 @@ from .orders import END, ORPHANED, TERM, Orders
 
 KILL = signal.SIGKILL
 FRESH = (signal.SIGPIPE, signal.SIGXFSZ)  # ignored by Python, so to be reset for commands
+# The C library looks at each signal before it executes something; those that it is told to reset it resets without a look.
+ALL = tuple(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
 _MEANINGLESS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGINT)
 
 _SWEEP_SECONDS = 2.0
@@ -135,9 +137,7 @@ class _ChildAlarm:
     """A descriptor that can be read when a child may have ended."""
 
     def __enter__(self) -> "_ChildAlarm":
-        self.reader, self._writer = os.pipe()
-        os.set_blocking(self.reader, False)
-        os.set_blocking(self._writer, False)
+        self.reader, self._writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, _ignore)
         return self
