@@ -124,6 +124,16 @@ async def test_a_server_leaves_a_bundle_from_which_the_next_one_is_loaded(copy: 
     assert len(bundled) > 250
     assert copy.bundle.stat().st_ino == before  # nothing was stale
 
+    assert "understudy.servers.app_server.dispatcher" in await asyncio.to_thread(bundled_by_the_app_server, copy, tmp_path)
+
+
+def bundled_by_the_app_server(copy: Copy, folder: Path) -> list[str]:
+    hello = b'{"id":1,"method":"initialize","params":{"clientInfo":{"name":"n","version":"1"}}}\n'
+    env = {**os.environ, "PYTHONPATH": "", "CODEX_HOME": str(folder)}
+    command = (sys.executable, "-c", PROGRAM.replace("mcp-server", "app-server"), str(copy.folder))
+    done = subprocess.run(command, input=hello, capture_output=True, env=env, timeout=LONGEST, check=True)
+    return done.stderr.decode().removeprefix("bundled:").split()
+
 
 @pytest.mark.slow
 async def test_an_edited_source_counts_at_once_and_is_bundled_again(copy: Copy, tmp_path: Path) -> None:

@@ -23,7 +23,8 @@ from understudy.cli.bundle import (
 
 _WIRES = ("understudy.models.responses", "understudy.models.chat", "understudy.models.anthropic")
 _EXEC = ("understudy.cli.exec", "understudy.cli.exec_run", "understudy.cli.exec_json")
-_OTHER_STARTS = (*_WIRES, "understudy.models.prices", *_EXEC)
+_SERVERS = ("understudy.servers.mcp.stdio", "understudy.servers.app_server.stdio")
+_OTHER_STARTS = (*_WIRES, "understudy.models.prices", *_EXEC, *_SERVERS)
 _MOST = 400  # modules: a first turn needs 340, and what is imported later is not waited for
 _TOGETHER = 16  # modules in a group: they share names, which makes a tenth less to read than one by one
 _SETTLED_SECONDS = 2  # a source that has changed just now may change again within the same second

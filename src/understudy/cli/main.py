@@ -28,19 +28,14 @@ def main() -> int:
             has_bundle = use_bundle()
             from understudy.servers.mcp.start import serve
 
-            code = serve()
-            if not has_bundle:
-                from understudy.cli.bundle_writing import write_bundle
-
-                write_bundle()
-            return code
+            return _leaving_a_bundle(serve(), has_bundle)
         if words in (["app-server"], ["app-server", "--listen", "stdio://"]):
             from understudy.cli.bundle import use_bundle
 
-            use_bundle()
+            has_bundle = use_bundle()
             from understudy.servers.app_server.start import serve
 
-            return serve()
+            return _leaving_a_bundle(serve(), has_bundle)
         if words and (words[0] in ("exec", "e", "review") or words[0].startswith("-")):
             import gc
 
@@ -64,6 +59,15 @@ def main() -> int:
         return run(words)
     except KeyboardInterrupt:  # a command that has something to end does so itself
         return INTERRUPTED
+
+
+def _leaving_a_bundle(code: int, has_bundle: bool) -> int:
+    """A server has ended with that code, and nobody waits any more."""
+    if not has_bundle:
+        from understudy.cli.bundle_writing import write_bundle
+
+        write_bundle()
+    return code
 
 
 def _leave_the_folder() -> None:
