@@ -22,9 +22,9 @@ SOURCE = Path(__file__).resolve().parents[1] / "src" / "understudy"
 SMALL_LINES = 60
 LARGE_LINES = 400
 FULL_FOLDER = 25
-BAG = "engine/conversation.py"  # whose public attributes other files should leave alone
-BAG_CLASS = "Conversation"
-BAG_NAMES = ("conversation", "_conversation")
+BAGS = {"engine/conversation.py": "Conversation", "engine/shell.py": "Shell"}  # whose parts other files should leave alone
+BAG_NAMES = ("conversation", "_conversation", "shell", "_shell")
+NO_PART = "id"  # what it is called is nobody's secret
 CIRCLES = "circles of imports, all counted"
 
 
@@ -125,14 +125,14 @@ def circles(edges: Mapping[str, set[str]]) -> list[list[str]]:
 
 
 def reached_into(modules: Mapping[str, Module]) -> Counter[str]:
-    """By file: how often it names a public attribute that a conversation sets for itself."""
-    bag = next((module for module in modules.values() if module.file == BAG), None)
-    if bag is None:
-        return Counter()
-    theirs = {name for name in _set_attributes(bag.tree, BAG_CLASS) if not name.startswith("_")}
+    """By file: how often it names a public attribute that a conversation, or the shell of it that ops know, sets for itself."""
+    bags = [module for module in modules.values() if module.file in BAGS]
+    theirs = {
+        name for bag in bags for name in _set_attributes(bag.tree, BAGS[bag.file]) if not name.startswith("_") and name != NO_PART
+    }
     counted: Counter[str] = Counter()
     for module in modules.values():
-        if module.file == BAG:
+        if module.file in BAGS:
             continue
         for node in ast.walk(module.tree):
             if isinstance(node, ast.Attribute) and node.attr in theirs and _last_name(node.value) in BAG_NAMES:

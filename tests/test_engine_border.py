@@ -16,18 +16,15 @@ PARTS = {"feed", "state", "followers", "callers", "tail", "broadcast", "waiting"
 INSIDE = {
     "beginning",
     "conversation",
-    "deciding",
     "elsewhere",
-    "held_messages",
-    "interrupting",
     "letters",
-    "op_queue",
+    "our_claim",
     "running",
-    "sending",
+    "shell",
     "stopping",
     "tail",
-    "our_claim",
     "watch",
+    *(f"ops.{path.stem}" for path in (SOURCE / "engine" / "ops").glob("*.py")),
 }
 
 

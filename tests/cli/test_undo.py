@@ -17,8 +17,8 @@ from tests.cli.program import Ended, Program
 from tests.e2e.scenes import told_to_model, users_in
 from tests.e2e.talking import Stream
 from tests.tools.patch.tree import patch_text, tree_of, write_files
+from understudy.engine.ops.undoing import TURN_RUNS, TURN_WAITS
 from understudy.engine.recovery import OUTCOME_UNKNOWN
-from understudy.engine.undoing import TURN_RUNS, TURN_WAITS
 from understudy.testing import HOLD, McpProcess, ScriptedModel, call, deltas, say
 from understudy.testing.waiting import WAIT_SECONDS
 

@@ -16,13 +16,17 @@ from understudy.testing.waiting import WAIT_SECONDS
 
 PAGE = ROOT / "CONTRIBUTING.md"
 FILE = re.compile(r"# ((?:src|tests|docs)/\S+)\n")
-COPIED = ("src", "tests", "docs", "pyproject.toml", "README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "Makefile")
+COPIED = (
+    *("src", "tests", "docs", "scripts", "pyproject.toml"),
+    *("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "Makefile"),
+)
 RULES = ("tests/test_import_order.py", "tests/test_startup_imports.py")
 
 # What else has to hold for each example.
 EXAMPLES = {
     "Add a tool": ("tests/tools/test_what_tools_can_reach.py",),
     "Add a provider": ("tests/models/test_providers.py",),
+    "Add an op": ("tests/test_house.py", "tests/engine/test_handle.py"),
     "Add a front door": ("tests/cli/test_commands.py", "tests/test_engine_border.py"),
 }
 

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from tests.support.connections import EngineHere
-from understudy.engine.caller_limits import check_image_paths, within_limits
+from understudy.engine.caller_limits import check_image_paths
 from understudy.engine.handle import Handle
+from understudy.engine.ops.table import OPS, way_of
 from understudy.errors import LacksRight, NotAllowed
 from understudy.protocol.callers import Caller, Limits
 from understudy.protocol.items import InputText, Message
@@ -43,7 +44,7 @@ class Scene:
         return handle
 
     async def judged(self, handle: Handle, op: Op) -> Op:
-        return await within_limits(handle, self.limits, op)
+        return await way_of(op).judge(self.limits, handle, op)
 
     async def record(self, handle: Handle, record: Record) -> None:
         handle._conversation.tail.append(record, turn="1")  # pyright: ignore[reportPrivateUsage]
@@ -84,7 +85,7 @@ def test_images_by_path_are_for_those_without_limits_and_for_an_open_door() -> N
 
 
 # What a door hands in of each kind of op, and whether it is judged by where the conversation works.
-OPS: list[tuple[Op, bool]] = [
+EACH: list[tuple[Op, bool]] = [
     (Send(UserMessage("m1", GO)), True),
     (Compact(), True),
     (Undo("u1"), True),
@@ -99,10 +100,10 @@ OPS: list[tuple[Op, bool]] = [
 
 
 def test_every_kind_of_op_is_in_the_table() -> None:
-    assert {type(op) for op, _ in OPS} == set(Op.__args__)
+    assert {type(op) for op, _ in EACH} == set(OPS) == set(Op.__args__)
 
 
-@pytest.mark.parametrize(("op", "is_judged"), OPS, ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(("op", "is_judged"), EACH, ids=lambda value: type(value).__name__)
 async def test_no_op_that_works_in_a_folder_gets_past_the_handle_of_a_caller_who_may_not(
     scene: Scene, op: Op, is_judged: bool
 ) -> None:

@@ -127,7 +127,7 @@ def test_only_the_context_uses_the_acts() -> None:
         for path in sorted(PACKAGE.rglob("*.py"))
         if FOLDER / "acts" not in path.parents and "tools.acts" in path.read_text()
     ]
-    by_a_person = ["engine/undoing.py"]  # who wants a turn undone: no tool has a part in it
+    by_a_person = ["engine/ops/undoing.py"]  # who wants a turn undone: no tool has a part in it
     assert users == [*by_a_person, "tools/registry.py", "tools/tool.py"]  # the second loads them before they are needed
 
 

@@ -160,10 +160,8 @@ class Beginning:
         if tail.state.sessions.running:
             for turn, ended in recovery.lost_sessions(tail.state, self._long_commands.alive):
                 tail.append(ended, turn=turn)
-        if tail.state.undo.begun is not None:
-            from understudy.engine.undoing import settle_cut_undo  # seldom needed
-
-            settle_cut_undo(tail)
+        if (cut := recovery.cut_undo(tail.state)) is not None:
+            tail.append(cut[1], turn=cut[0])
         turn_id = tail.state.turn
         if turn_id is None:
             self._letters.forget_ends()

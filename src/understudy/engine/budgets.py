@@ -7,8 +7,7 @@ from typing import Protocol
 import msgspec
 
 from understudy.config.model import Config
-from understudy.engine.ledger import Allowance, Ledger, Tally, Work
-from understudy.engine.turn_budget import BUDGET_CALL
+from understudy.engine.ledger import BUDGET_CALL, Allowance, Ledger, Tally, Work
 from understudy.errors import BudgetReached, ConfigError
 from understudy.policy.budget_words import budget_state
 from understudy.protocol.choices import BUDGET_LIMITS, ApprovalPolicy, BudgetLimit

@@ -1,12 +1,12 @@
 """Whether a caller with limits may have what they ask for: folders, sandbox modes, and settings that harm nobody.
 
-`Engine` and `Handle` ask here, beside the rights, for every op and for every new conversation, so that no front end can forget it.
-Nothing has been recorded by then. Callers without limits never come here.
+`Engine` asks here for a new conversation, and `Handle` for each op, by its `Way.judge`, beside the rights, so that no front end can
+forget it. Nothing has been recorded by then. Callers without limits never come here.
 """
 
 import os
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
 
 from understudy.config.keys import PROJECT_KEYS
 from understudy.config.model import Config
@@ -15,7 +15,7 @@ from understudy.errors import NotAllowed
 from understudy.places.resolving import is_within
 from understudy.protocol.callers import Limits
 from understudy.protocol.choices import SandboxMode
-from understudy.protocol.ops import Compact, Op, Send, Undo
+from understudy.protocol.ops import Send
 from understudy.protocol.records import Entry, Opened, Overrides, Pins, Record, TurnQueued, UserMessage
 
 # Beside what a trusted folder may set. Nothing here starts a program, names a file of the server, or says where anything is sent.
@@ -125,7 +125,7 @@ def _check_open_door(config: Config) -> None:
         )
 
 
-# -- ops
+# -- messages
 
 
 class Judged(Protocol):
@@ -139,46 +139,18 @@ class Judged(Protocol):
     async def read(self, after: int) -> Sequence[Entry]: ...
 
 
-async def within_limits(handle: Judged, limits: Limits, op: Op) -> Op:
-    """The op, with the folders that it changes to pinned. Raises `NotAllowed` where it asks for more than the caller may have."""
-    judge = _JUDGES.get(type(op))
-    return op if judge is None else await judge(handle, limits, op)
-
-
-async def _judge_send(handle: Judged, limits: Limits, op: Send) -> Send:
+async def judge_message(limits: Limits, conversation: Judged, op: Send) -> Send:
+    """With the folders that it changes to pinned. Raises `NotAllowed`."""
     message = op.message
     if message.parent_message_id is not None:  # the conversation goes back to where it was then
-        check_past(limits, await _records(handle))
-    check_past(limits, handle.queued)  # what a process left that ended goes before the message, with what it chose
+        check_past(limits, [entry.record for entry in await conversation.read(0)])
+    check_past(limits, conversation.queued)  # what a process left that ended goes before the message, with what it chose
     if message.overrides is None:
-        check_setup(limits, handle.setup())
+        check_setup(limits, conversation.setup())
         return op
     check_choices(limits, message.overrides)
-    config = handle.config_with(message.overrides)
+    config = conversation.config_with(message.overrides)
     check_config(limits, config)
-    op = handle.pinned(op)
+    op = conversation.pinned(op)
     _check_place(limits, str(config.cwd), op.message.pins)
     return op
-
-
-async def _judge_compact(handle: Judged, limits: Limits, op: Compact) -> Compact:
-    check_setup(limits, handle.setup())
-    return op
-
-
-async def _judge_undo(handle: Judged, limits: Limits, op: Undo) -> Undo:
-    """Files are put back wherever the conversation has worked."""
-    check_setup(limits, handle.setup())
-    check_past(limits, await _records(handle))
-    return op
-
-
-_JUDGES: dict[type[Op], Callable[[Judged, Limits, Any], Awaitable[Op]]] = {
-    Send: _judge_send,
-    Compact: _judge_compact,
-    Undo: _judge_undo,
-}
-
-
-async def _records(handle: Judged) -> list[Record]:
-    return [entry.record for entry in await handle.read(0)]

@@ -6,46 +6,44 @@ here, no op waits for anything, so the turn and the op that is being handled nev
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from understudy.engine.approvals import Approvals
 from understudy.engine.beginning import ENDING, Beginning, Prepare
 from understudy.engine.eager import EagerTasks
 from understudy.engine.elsewhere import Elsewhere
-from understudy.engine.fold import State
-from understudy.engine.following import Following
-from understudy.engine.held_messages import HeldMessages
-from understudy.engine.letters import Letters
-from understudy.engine.long_commands import LEAVING, UNRECORDED, LongCommands
-from understudy.engine.op_queue import OpQueue
-from understudy.engine.our_claim import OurClaim
-from understudy.engine.pace import PAGE_BYTES, PAGE_RECORDS, Pace
-from understudy.engine.phases import MAY_BE_FORGOTTEN, OURS, REFUSES, Given, Standing, kept
-from understudy.engine.running import Running
-from understudy.engine.sending import begin_what_waits, send
-from understudy.engine.tail import CommitDelay, Tail, Told
+from understudy.engine.long_commands import LEAVING, UNRECORDED
+from understudy.engine.ops.sending import begin_what_waits
+from understudy.engine.ops.table import way_of
+from understudy.engine.pace import Pace
+from understudy.engine.phases import FORGOTTEN, MAY_BE_FORGOTTEN, OURS, Given
+from understudy.engine.shell import Shell
+from understudy.engine.tail import CommitDelay, Told
 from understudy.engine.turn_setup import TurnSetup
 from understudy.errors import AgentError, Fenced, StoreError, UnknownConversation
 from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.ids import ConversationId
-from understudy.protocol.ops import Accepted, Cancel, Compact, Decide, Interrupt, Rename, Resume, Send, Undo
-from understudy.protocol.records import Entry, Opened, Overrides, Pins, UserMessage
-from understudy.store.log import EventLog
+from understudy.protocol.ops import Accepted, Op
+from understudy.protocol.records import Opened, Overrides, Pins
+from understudy.store.log import EventLog, Position
 from understudy.tools.host import RunsCommands
 
 if TYPE_CHECKING:
+    from understudy.engine.accounts import Accounts
+    from understudy.engine.observing import Observer
+    from understudy.engine.ops import Way
     from understudy.engine.shared_pages import SharedPages
+    from understudy.engine.turns_at_work import TurnsAtWork
+    from understudy.engine.waiters import Waiter
+    from understudy.tools.unsaved_texts import UnsavedTexts
 
 logger = logging.getLogger(__name__)
 
-TurnOp = Send | Interrupt | Cancel | Decide | Compact | Resume | Undo | Rename
 
-
-class Conversation:
-    """What the parts of the engine share of a conversation. Front ends hold a `Handle`."""
+class Conversation(Shell):
+    """Takes ops, and performs what follows from all that happens. Front ends hold a `Handle`."""
 
     def __init__(
         self,
@@ -59,26 +57,14 @@ class Conversation:
         on_watch_needed: Callable[["Conversation"], None],
         pace: Pace,
     ) -> None:
-        self.id = conversation_id
-        self.loop = loop
-        self.tasks = tasks
-        self.pace = pace
-        self.queue = OpQueue(loop, tasks, self.release_if_idle)
-        self.tail = Tail(conversation_id, log, loop, commit_delay)
+        super().__init__(conversation_id, log, sandbox, loop, tasks, commit_delay, pace)
         self._pages: SharedPages | None = None
         self.tail.on_failure = self._on_failure
         self.tail.on_all_written = self._release
         if log.is_remote:
             self.tail.gives_back = self._give_back
-        self.letters = Letters(conversation_id, log, self.tail)
-        self.standing = Standing()
-        self.claim = OurClaim(conversation_id, log, self.tail, self.letters, self.standing)
         self.claim.runs_something = self._runs_something
-        self.running = Running(self.tail, loop, self.standing)
-        self.sandbox = sandbox
-        self.approvals = Approvals(self.tail)
-        self.long_commands = LongCommands(self.tail, self.release_if_idle)
-        self.elsewhere = Elsewhere(self, log)
+        self._elsewhere = Elsewhere(self)
         self.beginning = Beginning(
             log,
             self.tail,
@@ -88,7 +74,7 @@ class Conversation:
             self.approvals,
             sandbox,
             prepare,
-            self.elsewhere.read_letters,
+            self._elsewhere.read_letters,
             self.long_commands,
         )
         self.standing.effects = (
@@ -99,34 +85,24 @@ class Conversation:
             self._stop_what_runs,
             self._release_soon,
         )
-        self.waiting: list[Following] = []  # for the end of a turn, wherever it runs
-        self.asks_those_left = False  # in the next step: a viewer has left that could answer a question
         self.used_at = 0.0  # by the clock of the loop
         self.counted_bytes = 0  # of memory, when it was used last
         self.wanted_by = 0  # those who wait for the log outside the queue: to have it read, deleted or archived
-        self._log = log
         self.on_watch_needed = on_watch_needed
-        self.held = HeldMessages()
-        self.queued_by: dict[str, str] = {}  # who sent the messages that wait here for turns of their own
-        self.interrupted_elsewhere: str | None = None  # a turn of another process that we have told to end
-
-    @property
-    def state(self) -> State:
-        return self.tail.state
 
     @property
     def is_shared(self) -> bool:
         return self._log.shared
 
     @property
+    def is_forgotten(self) -> bool:
+        """It has left memory: whoever wants it asks the engine for it again."""
+        return self.standing.phase is FORGOTTEN
+
+    @property
     def loaded(self) -> bool:
         """Whether its log is known here: there is none without a record."""
         return self.tail.state.last_seq > 0
-
-    @property
-    def refuses(self) -> bool:
-        """It is gone, or will be."""
-        return self.standing.phase in REFUSES
 
     @property
     def is_quiet(self) -> bool:
@@ -140,7 +116,33 @@ class Conversation:
         """Another process may have something for whoever follows here, or for the turn that runs here."""
         return bool(self.running.turn or self.long_commands or self.tail.broadcast.followers or self.letters.unread)
 
+    def is_observed_by(self, observer: "Observer | None", at_work: "TurnsAtWork | None", accounts: "Accounts | None") -> None:
+        self.tail.observer = observer
+        self.running.at_work, self.running.accounts = at_work, accounts
+
+    @property
+    def is_busy(self) -> bool:
+        """An op is at work, or waits."""
+        return self.queue.busy
+
+    @property
+    def questions_wait(self) -> bool:
+        """A question of the turn that runs here waits for somebody to answer it, although nobody can be asked."""
+        return self.approvals.waits
+
+    def unsaved_texts(self) -> "UnsavedTexts":
+        """Where an editor that has it open can lend the texts that it has not saved."""
+        from understudy.tools.unsaved_texts import UnsavedTexts  # no other front end has any
+
+        if self.beginning.unsaved is None:
+            self.beginning.unsaved = UnsavedTexts()
+        return self.beginning.unsaved
+
     # -- beginning
+
+    def use_setup(self, setup: TurnSetup, overrides: Overrides) -> None:
+        """What was prepared for these already."""
+        self.beginning.use_setup(setup, overrides)
 
     async def open(
         self,
@@ -178,39 +180,29 @@ class Conversation:
         self.tail.broadcast.published = self.state.last_seq
         self.standing.note(Given.LOADED)
 
-    async def read(self, after: int, limit: int | None = None) -> Sequence[Entry]:
-        """Entries that viewers may be shown, from the store: a page in a step of the event loop."""
-        found: list[Entry] = []
-        while limit is None or len(found) < limit:
-            wanted = PAGE_RECORDS if limit is None else min(PAGE_RECORDS, limit - len(found))
-            await self.pace.take(wanted)
-            page = await _read_published(self._log, self.tail, after, wanted, PAGE_BYTES)
-            found += page
-            if not page or page[-1].seq >= self.tail.broadcast.published:
-                break
-            after = page[-1].seq
-        return found
-
     @property
     def pages(self) -> "SharedPages":
         """The same for many viewers."""
         if self._pages is None:
-            from understudy.engine.shared_pages import SharedPages  # nobody reads a new conversation back
+            from understudy.engine.shared_pages import SharedPages, read_shown  # nobody reads a new conversation back
 
-            self._pages = SharedPages(self.loop, self.pace, partial(_read_published, self._log, self.tail))
+            self._pages = SharedPages(self.loop, self.pace, partial(read_shown, self._log, self.tail))
         return self._pages
 
     # -- ops
 
-    async def submit(self, op: TurnOp, following: Following | None = None, told: Told | None = None) -> Accepted:
+    async def submit(self, op: Op, following: "Waiter | None" = None, told: Told | None = None) -> Accepted:
         """Raises `AgentError` where it is not taken. In the step in which it is, `following` is told where a message went.
 
         `told` is called once what was accepted is durable, or with the reason why it is not. Where no turn runs, a refusal or word
         that there was nothing to do comes only once what it follows from is in the log: the end of a turn that the op has closed,
         for instance. Whoever is told while a turn runs finds it running.
         """
+        way = way_of(op)
+        if way.outside:
+            return await self._do_outside(way, op)
         try:
-            accepted = await self.queue.run(self._accept(op, following, told))
+            accepted = await self.queue.run(self._accept(way, op, following, told))
         except AgentError:
             if not self.running:
                 with suppress(AgentError):
@@ -220,15 +212,8 @@ class Conversation:
             await self.committed()
         return accepted
 
-    async def committed(self) -> None:
-        """Wait until all that is known here is in the log, and has been shown. Raises what kept it from getting there."""
-        if not self.tail.idle:
-            from understudy.engine.until_durable import until_durable  # seldom needed
-
-            await until_durable(self.tail.when_durable)
-
-    async def _accept(self, op: TurnOp, following: Following | None, told: Told | None) -> Accepted:
-        accepted = await self._handle(op)
+    async def _accept(self, way: "Way[Any]", op: Op, following: "Waiter | None", told: Told | None) -> Accepted:
+        accepted = await way.here(self, op)
         if following is not None and accepted.message_id:
             following.follow_message(accepted)
         if told is not None:
@@ -236,114 +221,40 @@ class Conversation:
             (self.tail if in_our_log else self).when_durable(told)
         return accepted
 
-    async def _handle(self, op: TurnOp) -> Accepted:
-        match op:
-            case Send(message=message, own_turn=True):
-                from understudy.engine.queued_turns import send_for_own_turn  # only some doors ask for it
-
-                return await send_for_own_turn(self, op, message)
-            case Send(message=message):
-                return await send(self, op, message)
-            case Interrupt(turn=turn):
-                from understudy.engine.interrupting import interrupt
-
-                ended = await interrupt(self, op, turn or None)
-                return Accepted(turn=ended, effective=ended is not None)
-            case Cancel(message_id=message_id, turn=turn):
-                from understudy.engine.interrupting import cancel
-
-                return Accepted(message_id, turn, effective=await cancel(self, op))
-            case Decide():
-                from understudy.engine.deciding import decide
-
-                return await decide(self, op)
-            case Compact():
-                from understudy.engine.compaction.op import compact
-
-                return await compact(self, op)
-            case Resume():
-                return Accepted(turn=await self.resume())
-            case Rename():
-                from understudy.engine.renaming import rename  # seldom asked for
-
-                return await rename(self, op)
-            case Undo():
-                from understudy.engine.undoing import undo  # seldom asked for
-
-                return await undo(self, op)
-
-    def when_durable(self, callback: Told) -> None:
-        """Call back once all that was sent so far is durable, or with the reason why it is not. Nobody is shown it sooner."""
-        if self.held:
-            self.held.when_durable(callback)
-        elif self.letters.posting:
-            self.letters.when_posted(lambda error: self._when_records_are(callback, error))
-        else:
-            self.tail.when_durable(callback)
-
-    def _when_records_are(self, callback: Told, error: AgentError | None) -> None:
-        """Letters are durable. What was appended since they were sent may not be."""
-        if error is not None or self.tail.idle:
-            callback(error)
-        else:
-            self.tail.when_durable(callback)
-
-    def check_log(self) -> None:
-        """Raises why nothing can be recorded any more, while what runs here is being stopped for that reason."""
-        if self.tail.failure is not None:
-            raise self.tail.failure
-
-    def on_posted(self, error: AgentError | None) -> None:
-        """A message was left for another process."""
-        if error is None:
-            self.elsewhere.look_soon()
-        else:
-            self.fail_waiting(error)
-
-    async def begin(self, record: UserMessage, *before: UserMessage, by: str, promised: bool = False) -> Accepted:
-        """Under the claim: a turn with this message, after those that were left for one that had ended."""
+    async def _do_outside(self, way: "Way[Any]", op: Op) -> Accepted:
+        self.wanted_by += 1
         try:
-            return await self.beginning.begin(record, *before, by=by, promised=promised)
-        except BaseException:
-            self.claim.mistrust()
-            raise
+            return await way.here(self, op)
+        finally:
+            self.wanted_by -= 1
 
-    async def resume(self) -> str | None:
-        """Take up a turn that waited for an answer when its process ended: its id. Raises `ConversationBusy`."""
-        if self.refuses:
-            raise UnknownConversation(f"no conversation {self.id}")
-        if self.running:
-            return self.running.turn.turn_id if self.running.turn else None
-        await self.claim.take()
-        return await self.beginning.resume()
+    # -- what other processes do
 
-    def decide_here(self, op: Decide, turn: str) -> bool:
-        if op.turn not in ("", turn):
-            return False
-        counts = self.approvals.decide(op, turn)
-        if counts and op.decision == "abort":
-            self.running.note_told_to_end()
-        return counts
+    def watch(self) -> None:
+        self.on_watch_needed(self)
 
-    # -- turns
+    async def look(self, position: Position | None = None) -> None:
+        """See what other processes have done; `position` is where the store says that it stands."""
+        await self._elsewhere.look(position)
 
-    def setup(self) -> TurnSetup:
-        """What the next turn would run with. Raises `ConfigError`."""
-        return self.beginning.setup()
+    def look_soon(self) -> None:
+        self._elsewhere.look_soon()
+
+    async def note_deleted(self) -> None:
+        """The store does not have it any more."""
+        await self._elsewhere.note_deleted()
+
+    # -- what follows from what has happened
 
     def _watch_turn(self) -> None:
-        self.elsewhere.letters_left = False
+        self.take_letters_left()
         self.on_watch_needed(self)
 
     def _go_on(self) -> None:
-        if self.held or self.elsewhere.letters_left or self.tail.state.queued:
+        if self._something_waits:
             self.queue.put(begin_what_waits(self), first=True)
         else:
             self.release_if_idle()
-
-    def fail_waiting(self, error: AgentError) -> None:
-        for following in tuple(self.waiting):
-            following.fail(error)
 
     def _on_failure(self) -> None:
         self.standing.note(Given.BROKEN)
@@ -368,51 +279,17 @@ class Conversation:
         logger.error("%s", reason)
         self.tail.fail(Fenced(f"conversation store: {reason}"))
 
-    def release_if_idle(self) -> None:
-        if self.tail.idle:
-            self._release()
-
-    def _release(self) -> None:
-        """All is written. Before the answer goes out, so that another process that acts on it is not refused."""
-        if not (self.running.turn or self.standing.phase in REFUSES or self.queue.busy or self.long_commands):
-            self.claim.release()
-
     def _give_back(self) -> bool:
         """With the batch that is handed over now: nothing more is to be written under this claim. Whoever wants it next, here too,
         asks the log for it, which answers once that batch is written.
         """
-        waits = self.held or self.elsewhere.letters_left or self.state.queued
-        if waits or self.standing.phase is not OURS or self.state.turn is not None or self.queue.busy or self.long_commands:
+        if self.standing.phase is not OURS or self._something_waits or self.state.turn is not None:
+            return False
+        if self.queue.busy or self.long_commands:
             return False
         return self.claim.give_back()
 
     # -- ending
-
-    async def delete(self) -> None:
-        """Forget it for good. Raises `ConversationBusy` while another process runs its turn."""
-        from understudy.engine.deleting import delete
-
-        self.wanted_by += 1
-        try:
-            await delete(self, self._log)
-        finally:
-            self.wanted_by -= 1
-
-    def note_kept(self) -> None:
-        """It could not be deleted."""
-        broken = self.tail.failure is not None
-        turn, claimed = bool(self.running), self.claim.is_held
-        self.standing.note(kept(known=self.loaded, claimed=claimed, turn=turn, broken=broken))
-
-    async def archive(self, *, archived: bool) -> None:
-        """Put it among the archived ones, or back. A turn may run meanwhile; commands that outlive their turns are ended."""
-        from understudy.engine.deleting import archive
-
-        self.wanted_by += 1
-        try:
-            await archive(self, self._log, archived=archived)
-        finally:
-            self.wanted_by -= 1
 
     async def stop(self) -> None:
         """The process ends: ops that wait are refused; a turn is interrupted, unless it waits for an answer."""
@@ -436,14 +313,4 @@ class Conversation:
             self._pages.close()
         self.tail.on_failure = self.tail.on_all_written = self.tail.gives_back = self.claim.runs_something = None
         self.standing.effects = ()
-        del self.queue, self.elsewhere, self.beginning, self.long_commands  # they know this one
-
-
-async def _read_published(
-    log: EventLog, tail: Tail, after: int, limit: int | None = None, most_bytes: int | None = None
-) -> Sequence[Entry]:
-    """Of what viewers may be shown. The disk may be a moment ahead of what was shown: not after this."""
-    entries = await log.read(tail.conversation_id, after, limit, most_bytes)
-    if entries and entries[-1].seq > tail.broadcast.published:
-        tail.note_committed(entries[-1].seq)
-    return [entry for entry in entries if entry.seq <= tail.broadcast.published]
+        del self.queue, self._elsewhere, self.beginning, self.long_commands  # they know this one

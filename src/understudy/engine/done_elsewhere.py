@@ -7,32 +7,31 @@ from typing import TypeVar
 from understudy.engine.broadcast import LiveEntry
 from understudy.engine.conversation import Conversation
 from understudy.engine.following import Following, QuietViewer
+from understudy.engine.ops.table import way_of
 from understudy.engine.stopping import LOOK_SECONDS
 from understudy.errors import AgentError, ConversationBusy
-from understudy.protocol.ops import Accepted, Rename, Undo
+from understudy.protocol.ops import Accepted, Op
 from understudy.protocol.records import Record
 
-T = TypeVar("T", bound=Undo | Rename)
+T = TypeVar("T", bound=Op)
 
 
-async def do_wherever(
+async def submit_and_wait(
     conversation: Conversation,
     submit: Callable[[T], Awaitable[Accepted]],
     op: T,
-    is_done_by: Callable[[Record], bool],
     seconds: float,
-    is_so: Callable[[], bool] = lambda: False,
 ) -> Record | None:
-    """The record; None where none was written, because it `is_so` already. Raises `AgentError` where the op is not taken, or where
-    another process was asked to do it and has not said anything so far.
+    """The record that says what came of it (`Way.is_done_by`); None where none was written, because it `is_so` already. Raises
+    `AgentError` where the op is not taken, or where another process was asked to do it and has not said anything so far.
     """
-    awaited = _Awaited(is_done_by)
+    awaited = _Awaited(op)
     following = Following(conversation, awaited)
     following.go_live()
     try:
         accepted = await submit(op)
         if accepted.posted:
-            accepted = await _until_done(conversation, submit, op, awaited, seconds, is_so)
+            accepted = await _until_done(conversation, submit, op, awaited, seconds)
         if not accepted.effective:
             await conversation.committed()
             return None
@@ -47,7 +46,6 @@ async def _until_done(
     op: T,
     awaited: "_Awaited",
     seconds: float,
-    is_so: Callable[[], bool],
 ) -> Accepted:
     conversation.when_durable(lambda error: None if error is None else awaited.failed(error))
     loop = asyncio.get_running_loop()
@@ -56,27 +54,28 @@ async def _until_done(
         await asyncio.wait([awaited.known], timeout=LOOK_SECONDS)
         if awaited.known.done():
             return Accepted()
-        await conversation.elsewhere.look()
+        await conversation.look()
         if awaited.known.done():
             return Accepted()
-        if is_so():
+        if way_of(op).is_so(conversation, op):
             return Accepted(effective=False)
-        let_go = conversation.tail.idle and not await conversation.elsewhere.has_claim()  # perhaps before it read the letter
+        let_go = conversation.is_written and not await conversation.is_claimed()  # perhaps before it read the letter
         if let_go and not (accepted := await submit(op)).posted:
             return accepted
-    holder = await conversation.elsewhere.holder()
+    holder = await conversation.holder()
     who = "another process" if holder is None else f"process {holder}"
     raise ConversationBusy(f"{who} has conversation {conversation.id} and was asked to do this; it has not answered yet")
 
 
 class _Awaited(QuietViewer):
-    def __init__(self, is_done_by: Callable[[Record], bool]) -> None:
+    def __init__(self, op: Op) -> None:
         self.known: asyncio.Future[Record] = asyncio.get_running_loop().create_future()
         self.known.add_done_callback(lambda known: known.cancelled() or known.exception())  # whoever waited may have left
-        self._is_done_by = is_done_by
+        self._op = op
+        self._way = way_of(op)
 
     def entry(self, live: LiveEntry) -> None:
-        if not self.known.done() and self._is_done_by(live.entry.record):
+        if not self.known.done() and self._way.is_done_by(self._op, live.entry.record):
             self.known.set_result(live.entry.record)
 
     def failed(self, error: AgentError) -> None:

@@ -140,7 +140,7 @@ class Engine:
             check_budget(caller, caller.name, terms.budget, config)
         conversation = self._make(conversation_id, kept=config.history_persistence != "none")
         stored = self._preparing.for_the_log(conversation_id, overrides, config)
-        conversation.beginning.use_setup(setup, stored)
+        conversation.use_setup(setup, stored)
         await conversation.open(stored, config.model, config.model_provider, setup.pins, caller.name, thread_source)
         self._remembered.note_used(conversation)
         self._warming.begin(setup)
@@ -155,10 +155,10 @@ class Engine:
         if conversation.is_shared and not to_send and not conversation.claim.is_held:
             position = (await self.log.positions([conversation_id])).get(conversation_id)
             if position is None:  # another process has deleted it
-                await conversation.elsewhere.note_deleted()
+                await conversation.note_deleted()
                 self._remembered.forget(conversation)
                 raise UnknownConversation(f"no conversation {conversation_id}")
-            await conversation.elsewhere.look(position)
+            await conversation.look(position)
         return Handle(self, conversation, caller)
 
     async def copy_in_memory(self, caller: Caller, conversation_id: ConversationId) -> Handle:
@@ -237,11 +237,9 @@ class Engine:
             conversation = await self._find(conversation.id)
         match op:
             case Delete():
-                await self._delete(conversation)
-                return Accepted()
-            case Archive(archived=archived):
-                await conversation.archive(archived=archived)
-                return Accepted()
+                return await self._delete(conversation, op)
+            case Archive():
+                return await conversation.submit(op)
             case Send():
                 op = self.pinned(conversation, op)
             case _:
@@ -279,19 +277,20 @@ class Engine:
             return False
         conversation = self._make(seen.conversation_id, kept=True) if known is None else known
         self._remembered.note_used(conversation)  # whoever asks for it meanwhile waits in its queue
-        deleted = await conversation.queue.run(delete_if_unused(conversation, self.log, seen))
-        if deleted or not (conversation.loaded or conversation.queue.busy):
+        deleted = await conversation.alone(delete_if_unused(conversation, self.log, seen))
+        if deleted or not (conversation.loaded or conversation.is_busy):
             self._remembered.forget(conversation)
         if deleted:
             await self._clear_up(conversation, self._logs.temporary_folder(conversation.id, kept=True))
         return deleted
 
-    async def _delete(self, conversation: Conversation) -> None:
+    async def _delete(self, conversation: Conversation, op: Delete) -> Accepted:
         # Asked before: which conversations are in memory is not known of those that are deleted.
         temporary = self._logs.temporary_folder(conversation.id, kept=self._logs.is_kept(conversation.id))
-        await conversation.delete()
+        accepted = await conversation.submit(op)
         self._remembered.forget(conversation)
         await self._clear_up(conversation, temporary)
+        return accepted
 
     async def _clear_up(self, conversation: Conversation, temporary: Path) -> None:
         """After what was deleted."""
@@ -332,7 +331,7 @@ class Engine:
     def viewers_of(self, conversation_id: ConversationId) -> tuple[str, ...]:
         """Names of the callers who watch it in this process, one for each viewer; of very many the first ones."""
         known = self._conversations.get(conversation_id)
-        followers = () if known is None else known.tail.broadcast.followers
+        followers = () if known is None else known.followers
         names = (follower.name for follower in followers if isinstance(follower, Following) and follower.name)
         return tuple(islice(names, MOST_NAMED))
 
@@ -344,9 +343,7 @@ class Engine:
         log = self._logs.of(kept=kept)
         shared = (self._commands, self._preparing.prepare, self._loop, self.tasks, self._commit_delay, self._watch.wake, self.pace)
         conversation = Conversation(conversation_id, log, *shared)
-        conversation.tail.observer = self.observer
-        conversation.running.at_work = self.at_work
-        conversation.running.accounts = self.accounts
+        conversation.is_observed_by(self.observer, self.at_work, self.accounts)
         return conversation
 
     def in_hand(self) -> "InHand":
@@ -354,9 +351,9 @@ class Engine:
 
         known = [conversation for conversation in self._conversations.values() if conversation.loaded]
         return InHand(
-            sum(bool(conversation.running) for conversation in known),
+            sum(conversation.turn_runs for conversation in known),
             sum(len(conversation.state.questions) for conversation in known),
-            sum(len(conversation.tail.broadcast.followers) for conversation in known),
+            sum(len(conversation.followers) for conversation in known),
             len(known),
         )
 
@@ -364,7 +361,7 @@ class Engine:
     def turns_under_way(self) -> int:
         """Turns that run here, and wait for nobody's answer."""
         known = (conversation for conversation in self._conversations.values() if conversation.loaded)
-        return sum(bool(conversation.running) and not conversation.state.questions for conversation in known)
+        return sum(conversation.turn_runs and not conversation.state.questions for conversation in known)
 
     # -- ending
 

@@ -10,11 +10,10 @@ from typing import Any, ClassVar
 import msgspec
 
 from understudy.engine.chosen import merge
+from understudy.engine.facts import SessionFacts, UndoFacts
 from understudy.engine.history import History
 from understudy.engine.ledger import Ledger
-from understudy.engine.session_facts import SessionFacts
 from understudy.engine.title import NO_TITLE, title_from
-from understudy.engine.undo_facts import UndoFacts
 from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.items import FunctionCall, InputText, Item, Message, OutputText, Usage
 from understudy.protocol.records import (

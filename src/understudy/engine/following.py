@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.given_text import GivenText
+from understudy.engine.letters import CANCELLED_BEFORE
 from understudy.engine.shown_text import UNFINISHED_CHARACTERS
 from understudy.engine.text_so_far import MAY_FINISH_TEXT, TEXT, said_in
 from understudy.engine.viewer import Outlet, QuietViewer, Viewer
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-CANCELLED_BEFORE = "the message was cancelled before its turn began"
 _LOCATES_MESSAGE = frozenset({UserMessage, TurnStarted, RequestSent, PromptBlocked})
 _ACTED_UPON = frozenset(
     {
@@ -74,7 +74,9 @@ class Following:
     ) -> None:
         """`after`: the record after which it begins; what has been shown so far is left out unless it is given."""
         self.name = name  # of whoever watches, for the others who do
-        self.cursor = conversation.tail.broadcast.published if after is None else after
+        self._tail = conversation.tail
+        self._broadcast = conversation.tail.broadcast
+        self.cursor = self._broadcast.published if after is None else after
         self.turn: str | None = None  # the turn whose end is waited for, once it is known
         self.leads = False  # that turn was begun by the viewer's message, or was taken over here for it
         self.message_id = ""
@@ -100,7 +102,7 @@ class Following:
         if self._viewer is _NOBODY:
             return  # it was stopped while something was read for it
         self.live = True
-        self._conversation.tail.broadcast.followers.append(self)
+        self._broadcast.followers.append(self)
         self._conversation.on_watch_needed(self._conversation)  # what other processes do is to be seen here
         if not self.caught_up:
             self._behind = True
@@ -122,7 +124,7 @@ class Following:
         viewer leaves out what was shown.
         """
         self.message_id, self.leads, self._shown_to = message_id, leads, shown_to
-        text = self._conversation.tail.broadcast.text
+        text = self._broadcast.text
         self._given.restore(given if shown_to <= self.cursor else {}, text)
         while not self.caught_up:
             page = await self.read_page()
@@ -145,7 +147,7 @@ class Following:
         """Like `go_live`, for a viewer that only watches and comes back: of the texts that were not finished at its cursor it has
         been given what `given` says (`given_marks`), and is given the rest.
         """
-        self._given.restore(given, self._conversation.tail.broadcast.text)
+        self._given.restore(given, self._broadcast.text)
         self._shown_to = self.cursor
         self.go_live()
         if not self._behind:
@@ -169,12 +171,12 @@ class Following:
         self._viewer = _NOBODY  # breaks a reference cycle, so that both are freed at once
         if self.live:
             self.live = False
-            followers = self._conversation.tail.broadcast.followers
+            followers = self._broadcast.followers
             if self in followers:  # else the broadcast has dropped it, because of a bug
                 followers.remove(self)
         if self in self._conversation.waiting:
             self._conversation.waiting.remove(self)
-        if self._may_answer and self._conversation.tail.state.questions:
+        if self._may_answer and self._tail.state.questions:
             self.cannot_answer()
 
     def cannot_answer(self) -> None:
@@ -183,15 +185,13 @@ class Following:
         """
         from understudy.engine.who_is_asked import put_to_those_left  # most turns ask nothing
 
-        if not self._conversation.asks_those_left:
-            self._conversation.asks_those_left = True
-            self._conversation.loop.call_soon(put_to_those_left, self._conversation)
+        self._conversation.ask_later(put_to_those_left)
 
     @property
     def _may_answer(self) -> bool:
         if self._may_raise or not self._may_approve:
             return self._may_approve
-        return not any(isinstance(question, BudgetAsked) for question in self._conversation.tail.state.questions.values())
+        return not any(isinstance(question, BudgetAsked) for question in self._tail.state.questions.values())
 
     @property
     def can_answer(self) -> bool:
@@ -220,7 +220,7 @@ class Following:
         elif accepted.joined or self._only_its_turn:
             self.put_open_questions()
         else:
-            self._conversation.tail.when_committed(self.put_open_questions)  # after the message itself has been shown
+            self._tail.when_committed(self.put_open_questions)  # after the message itself has been shown
 
     def follow_turn(self, turn: str) -> None:
         """The turn that is under way, here or in another process."""
@@ -235,10 +235,10 @@ class Following:
 
     def put_open_questions(self) -> None:
         """Those from before a restart, or of a turn that runs elsewhere. One on its way to the disk is put once it is there."""
-        state = self._conversation.tail.state
+        state = self._tail.state
         if not state.questions:
             return
-        unpublished = [entry.record for entry in self._conversation.tail.broadcast.unpublished()]
+        unpublished = [entry.record for entry in self._broadcast.unpublished()]
         for question in tuple(state.questions.values()):
             if question in unpublished:
                 continue
@@ -317,7 +317,7 @@ class Following:
             if record.message_id == self.message_id:
                 self.turn, self._recorded = entry.turn, True
         elif type(record) is TurnStarted:
-            if self.message_id and self._conversation.tail.state.turn_messages.get(record.turn_id) == self.message_id:
+            if self.message_id and self._tail.state.turn_messages.get(record.turn_id) == self.message_id:
                 self.leads = True
         elif (type(record) is RequestSent and self.message_id in record.consumed) or (
             type(record) is PromptBlocked and self.message_id == record.message_id
@@ -350,21 +350,21 @@ class Following:
 
         In a step of the event loop that has room for it.
         """
-        return await self._conversation.pages.after(self.cursor, self._conversation.tail.broadcast.published)
+        return await self._conversation.pages.after(self.cursor, self._broadcast.published)
 
     @property
     def caught_up(self) -> bool:
-        return self.cursor >= self._conversation.tail.broadcast.published
+        return self.cursor >= self._broadcast.published
 
     def take_unfinished(self) -> list[LiveDelta]:
         """The text so far of unfinished items, for a viewer who is about to go live: it is not shown again."""
-        broadcast = self._conversation.tail.broadcast
+        broadcast = self._broadcast
         if broadcast.published < self.cursor:
             return []
         deltas = [delta for delta in broadcast.text.deltas() if not (self._hides_reasoning and type(delta) is ReasoningDelta)]
         for delta in deltas:
             self._given.add(delta)
-        return [LiveDelta(delta, self._conversation.tail.state.turn or "", broadcast.published) for delta in deltas]
+        return [LiveDelta(delta, self._tail.state.turn or "", broadcast.published) for delta in deltas]
 
     def _fall_behind(self, outlet: Outlet) -> bool:
         self._behind = True
@@ -373,7 +373,7 @@ class Following:
 
     def _catch_up(self) -> None:
         if self.live:
-            self._conversation.tasks.run(self._read_missed())
+            self._conversation.run_beside(self._read_missed())
 
     async def _read_missed(self) -> None:
         """Pages of what was missed; where the client may be slow, each in a step of its own, once there is room for it."""
@@ -409,8 +409,8 @@ class Following:
 
     def _show_missing(self) -> None:
         """Of unfinished texts what the viewer was not given."""
-        turn = self.turn or self._conversation.tail.state.turn or ""  # the end of it may be on its way to the disk already
-        for delta in self._given.missing(self._conversation.tail.broadcast.text):
+        turn = self.turn or self._tail.state.turn or ""  # the end of it may be on its way to the disk already
+        for delta in self._given.missing(self._broadcast.text):
             self.show_delta(LiveDelta(delta, turn, self.cursor))
 
 

@@ -6,7 +6,7 @@ A handle is bound to a caller, whose name goes with every op. What they may do a
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -15,9 +15,9 @@ from understudy.engine.broadcast import LiveEntry
 from understudy.engine.chosen import with_changes
 from understudy.engine.durable import Durable
 from understudy.engine.following import Following
-from understudy.engine.ledger import Work
+from understudy.engine.ledger import BUDGET_CALL, Work
+from understudy.engine.ops.table import OPS, way_of
 from understudy.engine.title import read_title
-from understudy.engine.turn_budget import BUDGET_CALL
 from understudy.engine.turn_setup import TurnSetup
 from understudy.engine.viewer import Outlet, Viewer
 from understudy.errors import AgentError, LacksRight, UnknownConversation, report_bug
@@ -25,7 +25,7 @@ from understudy.protocol.callers import Caller, Right
 from understudy.protocol.choices import ApprovalPolicy, SandboxMode
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import FunctionCall, Message, Usage
-from understudy.protocol.ops import Accepted, Archive, Cancel, Compact, Decide, Delete, Interrupt, Op, Rename, Resume, Send, Undo
+from understudy.protocol.ops import Accepted, Decide, Op, Rename, Send, Undo
 from understudy.protocol.records import (
     BudgetAsked,
     CommandStarted,
@@ -33,39 +33,51 @@ from understudy.protocol.records import (
     Overrides,
     PatchStarted,
     Question,
-    Renamed,
     Terms,
     ToolCallBegan,
     UndoEnded,
     UserMessage,
 )
 from understudy.protocol.uuids import new_uuid
-from understudy.store.log import GoingOn, RunningCommand
+from understudy.store.log import GoingOn, RunningCommand, Store
 
 if TYPE_CHECKING:
     from understudy.engine.answering import Outcome
     from understudy.engine.compaction.compacting import Compacting
     from understudy.engine.conversation import Conversation
-    from understudy.engine.engine import Engine
+    from understudy.engine.eager import EagerTasks
+    from understudy.engine.observing import Observer
+    from understudy.engine.pace import Pace
     from understudy.engine.stopping import Stopped
+    from understudy.engine.tail import Told
     from understudy.tools.unsaved_texts import UnsavedTexts
 
 logger = logging.getLogger(__name__)
 
-PATIENCE_SECONDS = 10.0  # for a turn that does not end, or a process that does not do what it was asked to
+if TYPE_CHECKING:
 
-_NEEDS: dict[type[Op], Right] = {
-    Send: "run",
-    Interrupt: "run",
-    Cancel: "run",
-    Compact: "run",
-    Resume: "run",
-    Archive: "run",
-    Delete: "run",
-    Undo: "run",
-    Rename: "run",
-    Decide: "approve",
-}
+    class Owner(Protocol):
+        """What a handle needs of the engine that hands it out."""
+
+        @property
+        def tasks(self) -> EagerTasks: ...
+        @property
+        def pace(self) -> Pace: ...
+        @property
+        def log(self) -> Store: ...
+        @property
+        def observer(self) -> Observer | None: ...
+        @property
+        def where_from(self) -> Callable[[], str]: ...
+        def configure(self, overrides: Overrides) -> Config: ...
+        def pinned(self, conversation: Conversation, op: Send) -> Send: ...
+        async def admit(self, caller: Caller, terms: Terms | None) -> None: ...
+        async def submit(
+            self, conversation: Conversation, op: Op, following: Following | None = None, told: Told | None = None
+        ) -> Accepted: ...
+
+
+PATIENCE_SECONDS = 10.0  # for a turn that does not end, or a process that does not do what it was asked to
 
 
 class Facts(msgspec.Struct, frozen=True, gc=False):
@@ -87,7 +99,7 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
 class Handle:
     """One conversation in the name of one caller. What it tells of the conversation is what holds at this moment."""
 
-    def __init__(self, engine: "Engine", conversation: "Conversation", caller: Caller) -> None:
+    def __init__(self, engine: "Owner", conversation: "Conversation", caller: Caller) -> None:
         """Raises `UnknownConversation` for a caller who may not read it: they do not learn that it exists."""
         self.id: ConversationId = conversation.id
         self.caller = caller
@@ -129,9 +141,7 @@ class Handle:
         """
         op = self._checked(op)
         if self.caller.limits is not None:
-            from understudy.engine.caller_limits import within_limits  # callers with a token of their own have some
-
-            op = await within_limits(self, self.caller.limits, op)
+            op = await way_of(op).judge(self.caller.limits, self, op)
             if isinstance(op, Send):
                 await self._engine.admit(self.caller, op.message.terms)
         if self._engine.observer is not None and isinstance(op, Send):
@@ -139,7 +149,7 @@ class Handle:
         return await self._engine.submit(self._conversation, op, following, None if durable is None else durable.tell)
 
     def _checked(self, op: Op) -> Op:
-        self.check_right(_NEEDS[type(op)])
+        self.check_right(OPS[type(op)].right)
         if isinstance(op, Send):
             self._check_budget(op.message)
         elif isinstance(op, Undo):
@@ -196,32 +206,19 @@ class Handle:
 
         Raises `AgentError` with the reason where it is not done.
         """
-        from understudy.engine.done_elsewhere import do_wherever  # seldom asked for
+        from understudy.engine.done_elsewhere import submit_and_wait  # seldom asked for
 
         op = Undo(new_uuid(), turn)
-        found = await do_wherever(
-            self._conversation,
-            self.submit,
-            op,
-            lambda record: isinstance(record, UndoEnded) and record.undo_id == op.undo_id,
-            seconds,
-        )
+        found = await submit_and_wait(self._conversation, self.submit, op, seconds)
         assert isinstance(found, UndoEnded)
         return found
 
     async def rename(self, title: str, seconds: float = PATIENCE_SECONDS) -> str:
         """Give it a title, and wait until that is on disk: the title as it is now. Raises `AgentError` where it is not done."""
-        from understudy.engine.done_elsewhere import do_wherever  # seldom asked for
+        from understudy.engine.done_elsewhere import submit_and_wait  # seldom asked for
 
         op = Rename(read_title(title))
-        await do_wherever(
-            self._conversation,
-            self.submit,
-            op,
-            lambda record: isinstance(record, Renamed) and record.title == op.title,
-            seconds,
-            is_so=lambda: self._conversation.state.name == op.title,
-        )
+        await submit_and_wait(self._conversation, self.submit, op, seconds)
         return op.title
 
     def submit_soon(self, op: Op) -> None:
@@ -286,12 +283,7 @@ class Handle:
 
     def unsaved_texts(self) -> "UnsavedTexts":
         """Where an editor that has the conversation open can lend the texts that it has not saved."""
-        from understudy.tools.unsaved_texts import UnsavedTexts  # no other front end has any
-
-        beginning = self._conversation.beginning
-        if beginning.unsaved is None:
-            beginning.unsaved = UnsavedTexts()
-        return beginning.unsaved
+        return self._conversation.unsaved_texts()
 
     @property
     def facts(self) -> Facts:
@@ -304,7 +296,7 @@ class Handle:
             overrides.approval_policy,
             overrides.sandbox,
             state.turn,
-            bool(self._conversation.running),
+            self._conversation.turn_runs,
             dict(state.questions),
             state.last_seq,
             dict(state.asked_at),
@@ -340,7 +332,7 @@ class Handle:
     @property
     def questions_wait(self) -> bool:
         """Whether a question of the turn that runs here waits for somebody to answer it, although nobody can be asked."""
-        return self._conversation.approvals.waits
+        return self._conversation.questions_wait
 
     @property
     def only_looks(self) -> bool:

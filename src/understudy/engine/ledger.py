@@ -44,6 +44,8 @@ KEPT_FILES = 1_000
 LONGEST_NAME = 200  # of a server or its tool
 LONGEST_WORD = 4_000  # of a command, in characters
 
+BUDGET_CALL = "budget-"  # how the call ids of questions about budgets begin
+
 
 class Tally(msgspec.Struct):
     """What was used, counted up."""

@@ -16,9 +16,10 @@ process has in hand. Everything else that a conversation keeps is a collection (
     LEAVING    the process ends; a turn may still be ending. Nothing begins
     FORGOTTEN  it has left memory, and is made anew when it is asked for
 
-An input is something that has happened (`Given`) or an op (`Ask`). `STEPS[phase][given]` is the phase after it and the effects that
-follow from it; None stands for what cannot happen. `WAYS[ask]` says what becomes of an op. Who performs effects is `Conversation`;
-who does ops, the files in `ops`. A new op is a file there and a row here.
+An input is something that has happened (`Given`). `STEPS[phase][given]` is the phase after it and the effects that follow from it;
+None stands for what cannot happen. What is asked of a conversation has a table of its own: `OPS` in `ops/table.py` names the
+right that an op needs, and the file that says what becomes of it, which depends on the phase alone. A `Conversation` performs
+effects, and the `Shell` that it is does what ops say.
 """
 
 import logging

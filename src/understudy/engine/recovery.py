@@ -2,6 +2,7 @@
 
 from collections.abc import Container
 
+from understudy.engine.facts import OUTCOME_UNKNOWN
 from understudy.engine.fold import State
 from understudy.engine.shown_text import cut_off
 from understudy.engine.text_so_far import TEXT, finished_by
@@ -16,12 +17,20 @@ from understudy.protocol.records import (
     ToolAnswered,
     ToolCallBegan,
     ToolCallEnded,
+    UndoEnded,
 )
 from understudy.store.log import EventLog
 
 INTERRUPTED = "Turn interrupted"
-OUTCOME_UNKNOWN = "the server stopped while this ran; whether it took effect is not known"
 NOT_RUN = "aborted"
+
+
+def cut_undo(state: State) -> tuple[str, UndoEnded] | None:
+    """The end of an undo that began and did not end, because its process did; and its turn."""
+    cut = state.undo.begun
+    if cut is None:
+        return None
+    return state.undo.numbers[cut.undo_id], UndoEnded(cut.undo_id, cut.undone, problem=OUTCOME_UNKNOWN, unknown=True)
 
 
 def can_go_on(state: State) -> bool:

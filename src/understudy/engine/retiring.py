@@ -3,30 +3,29 @@
 from typing import TYPE_CHECKING
 
 from understudy.engine.phases import Given
-from understudy.engine.until_durable import until_durable
 from understudy.store.log import EventLog, Holder, Listed
 
 if TYPE_CHECKING:
-    from understudy.engine.conversation import Conversation
+    from understudy.engine.shell import Shell
 
 
-async def delete_if_unused(conversation: "Conversation", log: EventLog, seen: Listed) -> bool:
+async def delete_if_unused(shell: "Shell", log: EventLog, seen: Listed) -> bool:
     """An op of the conversation's queue. False where it was used since it was seen, waits for somebody, or is held elsewhere."""
-    claim = await log.claim(conversation.id)
+    claim = await log.claim(shell.id)
     if isinstance(claim, Holder):
         return False
     try:
-        now = await log.find(conversation.id)
+        now = await log.find(shell.id)
         changed = now is None or now.updated_at != seen.updated_at or now.archived != seen.archived or claim.position.letters
         if changed or now is None or now.summary.pending:
             return False
-        conversation.standing.note(Given.DELETION)
+        shell.note(Given.DELETION)
         try:
-            await until_durable(lambda told: log.delete(conversation.id, told))
+            await shell.erase()
         except BaseException:
-            conversation.note_kept()
+            shell.note_kept()
             raise
-        conversation.standing.note(Given.DELETED)
+        shell.note(Given.DELETED)
         return True
     finally:
         claim.release()

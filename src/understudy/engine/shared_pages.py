@@ -9,7 +9,9 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from understudy.engine.broadcast import LiveEntry
 from understudy.engine.pace import PAGE_BYTES, PAGE_RECORDS, Pace
+from understudy.engine.tail import Tail
 from understudy.protocol.records import Entry
+from understudy.store.log import EventLog
 
 MOST_PAGES = 8  # of one conversation
 KEPT_SECONDS = 2.0
@@ -17,6 +19,28 @@ SHOWN_FOR_A_SHARE = 4  # records that are encoded already
 
 ReadEntries = Callable[[int, int, int], Awaitable[Sequence[Entry]]]
 """Those after a record: at most so many, and none after so many bytes."""
+
+
+async def read_shown(log: EventLog, tail: Tail, after: int, limit: int, most_bytes: int) -> Sequence[Entry]:
+    """Entries that viewers may be shown. The disk may be a moment ahead of what was shown: not after this."""
+    entries = await log.read(tail.conversation_id, after, limit, most_bytes)
+    if entries and entries[-1].seq > tail.broadcast.published:
+        tail.note_committed(entries[-1].seq)
+    return [entry for entry in entries if entry.seq <= tail.broadcast.published]
+
+
+async def read_back(log: EventLog, tail: Tail, pace: Pace, after: int, limit: int | None = None) -> Sequence[Entry]:
+    """For one reader: all of them, or so many, a page in a step of the event loop."""
+    found: list[Entry] = []
+    while limit is None or len(found) < limit:
+        wanted = PAGE_RECORDS if limit is None else min(PAGE_RECORDS, limit - len(found))
+        await pace.take(wanted)
+        page = await read_shown(log, tail, after, wanted, PAGE_BYTES)
+        found += page
+        if not page or page[-1].seq >= tail.broadcast.published:
+            break
+        after = page[-1].seq
+    return found
 
 
 class _Page:

@@ -8,26 +8,26 @@ from understudy.protocol.records import TurnQueued, UserMessage
 from understudy.store.log import EventLog
 
 if TYPE_CHECKING:
-    from understudy.engine.conversation import Conversation
+    from understudy.engine.shell import Shell
 
 READ_AT_ONCE = 128  # records in one step of the event loop
 
 
-async def seek_message(conversation: "Conversation", log: EventLog, is_it: Callable[[str], bool], after: int) -> str | None:
+async def seek_message(shell: "Shell", log: EventLog, is_it: Callable[[str], bool], after: int) -> str | None:
     """The id of the message, which is not in the log before record `after`. None: whoever sent it has taken it back unread.
 
     The inbox is read before the log, and the log as it is on disk: a letter leaves the one in the commit that brings it into
     the other.
     """
-    state = conversation.state
-    known: tuple[Collection[str], ...] = (state.message_ends, state.queued, conversation.letters.unread)
+    state = shell.state
+    known: tuple[Collection[str], ...] = (state.message_ends, state.queued, shell.unread)
     for message_ids in known:
         if (found := next(filter(is_it, message_ids), None)) is not None:
             return found
-    for letter in await log.letters(conversation.id):
+    for letter in await log.letters(shell.id):
         if isinstance(letter.op, Send) and is_it(letter.op.message.message_id):
             return letter.op.message.message_id
-    while entries := await log.read(conversation.id, after, READ_AT_ONCE):
+    while entries := await log.read(shell.id, after, READ_AT_ONCE):
         for entry in entries:
             message = entry.record.message if isinstance(entry.record, TurnQueued) else entry.record
             if isinstance(message, UserMessage) and is_it(message.message_id):

@@ -37,7 +37,7 @@ async def stop_turn(conversation: Conversation, submit: Callable[[Interrupt], Aw
         if accepted.turn is None:
             return Stopped("nothing")
         end.turn = accepted.turn
-        if not conversation.running:  # another process is told by letter, which may not get there
+        if not conversation.turn_runs:  # another process is told by letter, which may not get there
             conversation.when_durable(lambda error: None if error is None else end.failed(error))
         return await _until_over(conversation, end, submit, seconds)
     finally:
@@ -51,10 +51,10 @@ async def _until_over(
     give_up = loop.time() + seconds
     while not end.over.done() and loop.time() < give_up:
         await asyncio.wait([end.over], timeout=LOOK_SECONDS)
-        if end.over.done() or conversation.running or not conversation.tail.idle:
+        if end.over.done() or conversation.turn_runs or not conversation.is_written:
             continue  # it ends here, or its end is on its way to the disk: nothing has to be read for that
-        await conversation.elsewhere.look()  # another process runs the turn, or did: it may have ended it meanwhile, or died
-        if end.over.done() or await conversation.elsewhere.has_claim() or not conversation.tail.idle:
+        await conversation.look()  # another process runs the turn, or did: it may have ended it meanwhile, or died
+        if end.over.done() or await conversation.is_claimed() or not conversation.is_written:
             continue
         if end.turn and conversation.state.turn == end.turn:
             await submit(Interrupt(end.turn))
@@ -63,7 +63,7 @@ async def _until_over(
     if end.over.done():
         end.over.result()
         return Stopped("over")
-    return Stopped("requested", await conversation.elsewhere.holder())
+    return Stopped("requested", await conversation.holder())
 
 
 class _TurnEnd(QuietViewer):

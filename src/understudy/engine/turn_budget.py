@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from understudy.engine.budgets import Asks, BudgetKeeper
 
 NO_LIMITS = Budget()
-BUDGET_CALL = "budget-"  # how the call ids of questions about budgets begin
 
 
 class TurnBudget:

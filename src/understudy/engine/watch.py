@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 
 from understudy.engine.conversation import Conversation
-from understudy.engine.phases import FORGOTTEN
 from understudy.errors import AgentError, StoreGone
 from understudy.protocol.ids import ConversationId
 from understudy.store.log import EventLog, Position
@@ -89,23 +88,23 @@ class Watch:
             positions = await self._log().positions([conversation.id for conversation in watched])
         except StoreGone as error:  # nobody here will see any more what they wait for
             for conversation in watched:
-                conversation.tail.broadcast.fail(error)
+                conversation.fail_viewers(error)
                 conversation.fail_waiting(error)
             return
         except AgentError as error:
             logger.warning("cannot see what other processes write: %s", error)
             return
         for conversation in watched:  # one that has to wait for the log does not keep the others waiting
-            conversation.tasks.run(self._look_at(conversation, positions.get(conversation.id)))
+            conversation.run_beside(self._look_at(conversation, positions.get(conversation.id)))
 
     async def _look_at(self, conversation: Conversation, position: Position | None) -> None:
         """Whoever else is watched for must not pay for what goes wrong with one."""
         try:
-            if position is None and conversation.standing.phase is not FORGOTTEN:
-                await conversation.elsewhere.note_deleted()
+            if position is None and not conversation.is_forgotten:
+                await conversation.note_deleted()
             # It may leave memory while the log is asked, or once those who watched know it is gone.
-            if conversation.standing.phase is not FORGOTTEN:
-                await conversation.elsewhere.look(position)
+            if not conversation.is_forgotten:
+                await conversation.look(position)
         except AgentError as error:
             logger.warning("cannot see what other processes write to %s: %s", conversation.id, error)
         except Exception:

@@ -5,27 +5,26 @@ from typing import TYPE_CHECKING
 from understudy.engine.phases import FORGOTTEN, LEAVING
 
 if TYPE_CHECKING:
-    from understudy.engine.conversation import Conversation
-    from understudy.engine.following import Following
+    from understudy.engine.shell import Shell
+    from understudy.engine.waiters import Waiter
 
 
-def is_left_alone(following: "Following", conversation: "Conversation") -> bool:
+def is_left_alone(viewer: "Waiter", shell: "Shell") -> bool:
     """Whether a viewer that joined a turn which runs here is the only one that could see to its questions. Such a turn was begun by
     the conversation door, where a question waits until somebody can answer, or its viewer has left.
     """
-    if not conversation.running or any(other.leads for other in conversation.waiting if other is not following):
+    if not shell.turn_runs or any(other.leads for other in shell.waiting if other is not viewer):
         return False
-    return not any(other.can_answer for other in conversation.tail.broadcast.followers if other is not following)
+    return not any(other.can_answer for other in shell.followers if other is not viewer)
 
 
-def put_to_those_left(conversation: "Conversation") -> None:
+def put_to_those_left(shell: "Shell") -> None:
     """One who could answer has left: those who wait see to the open questions, unless somebody else can answer them."""
-    conversation.asks_those_left = False
-    if conversation.standing.phase in (LEAVING, FORGOTTEN) or not conversation.running:
+    if shell.phase in (LEAVING, FORGOTTEN) or not shell.turn_runs:
         return
-    followers = tuple(conversation.tail.broadcast.followers)
+    followers = tuple(shell.followers)
     if any(follower.can_answer for follower in followers):
         return
-    for follower in tuple(conversation.waiting):
-        if follower in followers:
-            follower.put_open_questions()
+    for viewer in tuple(shell.waiting):
+        if viewer in followers:
+            viewer.put_open_questions()

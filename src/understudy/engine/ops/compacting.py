@@ -1,0 +1,53 @@
+"""Asking for a summary: the running turn makes it, or one of its own."""
+
+from typing import TYPE_CHECKING
+
+from understudy.engine.ops import Way
+from understudy.engine.our_claim import Inbox
+from understudy.errors import BadRequest, ConversationBusy
+from understudy.protocol.ops import Accepted, Compact
+
+if TYPE_CHECKING:
+    from understudy.engine.caller_limits import Judged
+    from understudy.engine.shell import Shell
+    from understudy.protocol.callers import Limits
+
+COMPACT_WHILE_ENDING = "the running turn was told to end: ask for a summary again when it is over"
+
+
+class Compacting(Way[Compact]):
+    async def judge(self, limits: "Limits", conversation: "Judged", op: Compact) -> Compact:
+        from understudy.engine.caller_limits import check_setup
+
+        check_setup(limits, conversation.setup())
+        return op
+
+    async def here(self, shell: "Shell", op: Compact) -> Accepted:
+        """`joined`: the running turn makes it, here or in another process. Otherwise a turn has been begun for it."""
+        shell.check_exists()
+        if shell.turn_runs:
+            return _by_running_turn(shell)
+        try:
+            inbox = await shell.take_claim()
+        except ConversationBusy:
+            shell.post(op)
+            return Accepted(turn=shell.state.turn or "", joined=True)
+        if inbox is Inbox.HAS_LETTERS and await shell.begin_with_letters():
+            return _by_running_turn(shell)
+        turn, resumed = await shell.begin_compaction(op.by)
+        return _by_running_turn(shell) if resumed else Accepted(turn=turn)
+
+    def to_turn(self, shell: "Shell", op: Compact, turn: str) -> bool:
+        shell.sum_up_soon()
+        return True
+
+
+WAY = Compacting()
+
+
+def _by_running_turn(shell: "Shell") -> Accepted:
+    turn = shell.turn_id
+    if turn is None or shell.is_ending:
+        raise BadRequest(COMPACT_WHILE_ENDING)
+    shell.sum_up_soon()
+    return Accepted(turn=turn, joined=True)

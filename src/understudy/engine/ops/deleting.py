@@ -1,0 +1,72 @@
+"""Deleting a conversation for good, also where another process has it."""
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from understudy.engine.long_commands import DELETED as COMMANDS_END
+from understudy.engine.ops import Way
+from understudy.engine.phases import Given
+from understudy.errors import AgentError, ConversationBusy, UnknownConversation
+from understudy.protocol.ops import Accepted, Delete
+
+if TYPE_CHECKING:
+    from understudy.engine.shell import Shell
+
+LETTING_GO_SECONDS = 1.0  # from the end of a turn to the end of its claim, in another process
+ENDING_SECONDS = 10.0  # until another process has ended the commands that keep its claim
+DELETED = "the conversation was deleted"
+
+
+class Deleting(Way[Delete]):
+    outside = True
+
+    async def here(self, shell: "Shell", op: Delete) -> Accepted:
+        """Raises `ConversationBusy` while another process runs its turn."""
+        await shell.alone(_begin(shell))
+        try:
+            await shell.turn_over()
+            await shell.end_commands(COMMANDS_END)
+            give_up = asyncio.get_running_loop().time() + LETTING_GO_SECONDS
+            if shell.state.sessions.running and await shell.is_claimed():
+                shell.post(Delete())
+                give_up += ENDING_SECONDS
+            while not await shell.alone(_finish(shell, give_up)):  # noqa: ASYNC110  # nothing tells of it
+                await asyncio.sleep(0.01)
+        except BaseException:
+            shell.note_kept()
+            shell.release_if_idle()
+            raise
+        shell.note(Given.DELETED)
+        shell.fail_viewers(UnknownConversation(DELETED))
+        return Accepted()
+
+    async def between_turns(self, shell: "Shell", op: Delete) -> None:
+        shell.end_commands_soon(COMMANDS_END)
+
+
+WAY = Deleting()
+
+
+async def _begin(shell: "Shell") -> None:
+    shell.check_exists()
+    shell.interrupt_turn()
+    shell.note(Given.DELETION)
+
+
+async def _finish(shell: "Shell", give_up: float) -> bool:
+    """False while another process, whose turn is over in the log, has not let go yet."""
+    try:
+        await shell.take_claim()
+    except ConversationBusy:
+        await shell.catch_up()
+        if shell.state.turn is not None or asyncio.get_running_loop().time() > give_up:
+            raise
+        return False
+    try:
+        with suppress(AgentError):  # whoever waits for these records is told by the tail
+            await shell.all_written()
+        await shell.erase()
+    finally:
+        shell.release()
+    return True

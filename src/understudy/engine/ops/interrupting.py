@@ -1,0 +1,52 @@
+"""Ending the running turn: also one that a crash left waiting, or that another process runs."""
+
+from typing import TYPE_CHECKING
+
+from understudy.engine.ops import Way
+from understudy.errors import ConversationBusy
+from understudy.protocol.ops import Accepted, Interrupt
+
+if TYPE_CHECKING:
+    from understudy.engine.shell import Shell
+
+
+class Interrupting(Way[Interrupt]):
+    async def here(self, shell: "Shell", op: Interrupt) -> Accepted:
+        """`turn`: the one that ends; empty where another process has it and its id is not known here. None where there is none,
+        or where the op names one that is not the one that runs.
+        """
+        ended = await end_turn(shell, op, op.turn or None)
+        return Accepted(turn=ended, effective=ended is not None)
+
+    def to_turn(self, shell: "Shell", op: Interrupt, turn: str) -> bool:
+        if op.turn in ("", turn):
+            shell.interrupt_turn()
+        return True
+
+
+WAY = Interrupting()
+
+
+async def end_turn(shell: "Shell", op: Interrupt, turn: str | None) -> str | None:
+    if (running := shell.turn_id) is not None:
+        if turn not in (None, running):
+            return None
+        if shell.is_ending:
+            shell.join_held(running)  # a second one is meant for what was sent after the first
+        else:
+            shell.interrupt_turn()
+        return running
+    if turn not in (None, shell.state.turn):
+        return None
+    if shell.state.turn is None and not await shell.may_run_elsewhere():
+        return None
+    try:
+        await shell.take_claim()
+    except ConversationBusy:
+        shell.post(Interrupt(shell.state.turn or "", op.by))
+        return shell.state.turn or ""
+    ended = shell.state.turn
+    if turn not in (None, ended):  # another process had ended the one that was meant
+        return None
+    await shell.settle_cut_turn()
+    return ended

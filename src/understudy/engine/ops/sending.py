@@ -1,0 +1,192 @@
+"""Sending a message: to the running turn, to one of its own, or to the process that has the conversation.
+
+One that wants a turn of its own is queued in the log while another turn runs, so that a crash loses none. After a crash nothing is
+continued by itself: what was queued goes, in order, before the next message.
+"""
+
+import logging
+from typing import TYPE_CHECKING
+
+from understudy.engine import recovery
+from understudy.engine.beginning import ENDING
+from understudy.engine.letters import FORK_WHILE_RUNNING
+from understudy.engine.ops import Way
+from understudy.engine.our_claim import Inbox
+from understudy.engine.phases import LEAVING, MAY_BEGIN, OURS, REFUSES, RUNNING
+from understudy.errors import AgentError, BadRequest, ConversationBusy, StoreError, UnknownConversation, report_bug
+from understudy.protocol.ops import Accepted, Cancel, Send
+from understudy.protocol.records import TurnDropped, TurnQueued, UserMessage
+
+if TYPE_CHECKING:
+    from understudy.engine.caller_limits import Judged
+    from understudy.engine.shell import Shell
+    from understudy.protocol.callers import Limits
+
+logger = logging.getLogger(__name__)
+
+
+class Sending(Way[Send]):
+    async def judge(self, limits: "Limits", conversation: "Judged", op: Send) -> Send:
+        from understudy.engine.caller_limits import judge_message
+
+        return await judge_message(limits, conversation, op)
+
+    async def here(self, shell: "Shell", op: Send) -> Accepted:
+        """It joins the running turn, or begins one; where the running one was told to end, the one after it."""
+        phase = shell.phase
+        if phase in REFUSES:
+            raise UnknownConversation(f"no conversation {shell.id}")
+        if op.own_turn:
+            return await _send_for_own_turn(shell, op)
+        if phase is RUNNING:
+            return _join(shell, op.message)
+        if phase not in MAY_BEGIN and shell.turn_runs:
+            shell.hold(op)
+            return Accepted(op.message.message_id, "", held=True)
+        try:
+            inbox = await shell.take_claim()
+        except ConversationBusy:
+            return _send_elsewhere(shell, op)
+        left = await shell.messages_left() if inbox is Inbox.HAS_LETTERS else ()
+        return await shell.begin(op.message, *left, by=op.by)
+
+    def to_turn(self, shell: "Shell", op: Send, turn: str) -> bool:
+        if op.own_turn:
+            shell.append(TurnQueued(op.message), turn=turn)
+            shell.note_sender(op.message.message_id, op.by)
+        else:
+            shell.append(op.message, turn=turn)
+        return True
+
+
+WAY = Sending()
+
+
+def _join(shell: "Shell", record: UserMessage) -> Accepted:
+    if record.parent_message_id is not None:
+        raise BadRequest(FORK_WHILE_RUNNING)
+    shell.check_choices(record)  # what it changes holds from the next turn on
+    turn = shell.turn_id
+    assert turn is not None
+    shell.append(record, turn=turn)
+    return Accepted(record.message_id, turn, joined=True)
+
+
+def _send_elsewhere(shell: "Shell", op: Send) -> Accepted:
+    record = op.message
+    if record.parent_message_id is not None:
+        raise BadRequest(FORK_WHILE_RUNNING)
+    shell.post(op)
+    if op.own_turn:
+        return Accepted(record.message_id, "", queued=True)
+    if shell.is_interrupted_elsewhere:
+        return Accepted(record.message_id, "", held=True)
+    return Accepted(record.message_id, shell.state.turn or "", joined=True)
+
+
+async def begin_what_waits(shell: "Shell") -> None:
+    """Messages that came while a turn was ending begin one of their own, those from other processes first, queued ones last."""
+    if shell.phase in MAY_BEGIN and shell.take_letters_left():
+        try:
+            await shell.take_claim()
+            await shell.begin_with_letters()
+        except AgentError as error:  # they stay in the inbox: whoever sent them takes the conversation over, and is told
+            logger.info("letters to %s wait: %s", shell.id, error)
+        except Exception as error:
+            report_bug(logger, error, "in beginning a turn of %s", shell.id)
+    for held in shell.take_held():
+        try:
+            if shell.phase is LEAVING:
+                raise StoreError(ENDING)
+            await WAY.here(shell, held.op)
+        except AgentError as error:
+            held.tell(error)
+        except Exception as error:
+            held.tell(AgentError(report_bug(logger, error, "in beginning a turn of %s", shell.id)))
+        else:
+            for told in held.told:
+                shell.when_durable(told)
+    if shell.state.queued:
+        await begin_next(shell)
+
+
+# -- messages for turns of their own
+
+
+async def _send_for_own_turn(shell: "Shell", op: Send) -> Accepted:
+    """It begins a turn now, or once those before it are over."""
+    if shell.turn_runs:
+        return _queue(shell, op)
+    try:
+        inbox = await shell.take_claim()
+    except ConversationBusy:
+        return _send_elsewhere(shell, op)
+    state = shell.state
+    if state.queued or (state.turn is not None and recovery.can_go_on(state)):  # left by a process that ended
+        await shell.resume_cut_turn()
+        accepted = _queue(shell, op)
+        await begin_next(shell)
+        return accepted
+    left = await shell.messages_left() if inbox is Inbox.HAS_LETTERS else ()
+    return await shell.begin(op.message, *left, by=op.by)
+
+
+def _queue(shell: "Shell", op: Send) -> Accepted:
+    """Under the claim."""
+    record = op.message
+    shell.check_log()
+    shell.check_room(op.by)
+    if record.parent_message_id is not None:
+        raise BadRequest(FORK_WHILE_RUNNING)
+    shell.check_choices(record)
+    shell.append(TurnQueued(record), turn=_number(shell))
+    shell.note_sender(record.message_id, op.by)
+    return Accepted(record.message_id, "", queued=True)
+
+
+async def begin_next(shell: "Shell") -> None:
+    """The first queued message with which a turn can begin begins one, unless another turn runs."""
+    while shell.phase in MAY_BEGIN and shell.state.queued:
+        try:
+            if await shell.take_claim() is Inbox.HAS_LETTERS:
+                await shell.begin_with_letters()  # the end of that turn comes back here
+            first = next(iter(shell.state.queued.values()), None)
+            if shell.turn_runs or first is None:
+                return
+        except AgentError as error:
+            logger.info("queued turns of %s wait: %s", shell.id, error)
+            return
+        try:
+            await shell.begin(first, by=shell.take_sender(first.message_id), promised=True)
+        except AgentError as error:
+            reason = str(error)
+        except Exception as error:
+            reason = report_bug(logger, error, "in beginning a turn of %s", shell.id)
+        else:
+            return
+        if shell.phase is not OURS:
+            return  # it stays in the log
+        shell.append(TurnDropped(first.message_id, reason), turn=_number(shell))
+
+
+async def drop(shell: "Shell", op: Cancel) -> bool:
+    """Take a queued message back. False where it is not queued any more."""
+    if not shell.has_claim:
+        try:
+            await shell.take_claim()
+        except ConversationBusy:
+            shell.post(op)
+            return True
+    return drop_here(shell, op.message_id)
+
+
+def drop_here(shell: "Shell", message_id: str) -> bool:
+    if message_id not in shell.state.queued:
+        return False
+    shell.take_sender(message_id)
+    shell.append(TurnDropped(message_id), turn=_number(shell))
+    return True
+
+
+def _number(shell: "Shell") -> str:
+    return shell.state.turn or "0"

@@ -1,0 +1,37 @@
+"""Every op: the right that it needs, and the file that says what becomes of it."""
+
+from importlib import import_module
+from typing import Any, Final, NamedTuple
+
+from understudy.engine.ops import Way
+from understudy.protocol.callers import Right
+from understudy.protocol.ops import Archive, Cancel, Compact, Decide, Delete, Interrupt, Op, Rename, Resume, Send, Undo
+
+
+class OpRow(NamedTuple):
+    right: Right  # that its caller needs
+    file: str  # in this folder, which is read when the first one comes
+
+
+OPS: Final[dict[type[Op], OpRow]] = {
+    Send: OpRow("run", "sending"),
+    Interrupt: OpRow("run", "interrupting"),
+    Cancel: OpRow("run", "cancelling"),
+    Decide: OpRow("approve", "deciding"),
+    Compact: OpRow("run", "compacting"),
+    Resume: OpRow("run", "resuming"),
+    Archive: OpRow("run", "archiving"),
+    Delete: OpRow("run", "deleting"),
+    Undo: OpRow("run", "undoing"),
+    Rename: OpRow("run", "renaming"),
+}
+
+_ways: dict[type[Op], Way[Any]] = {}
+
+
+def way_of(op: Op) -> Way[Any]:
+    """What becomes of it."""
+    way = _ways.get(type(op))
+    if way is None:
+        way = _ways[type(op)] = import_module(f"{__package__}.{OPS[type(op)].file}").WAY
+    return way
