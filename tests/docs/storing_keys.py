@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from tests.cli.program import Program
 from tests.e2e.scenes import text_of
 from tests.support.postgres import the_server, why_not
 from understudy.testing import McpProcess, ScriptedModel, say
@@ -38,7 +39,27 @@ async def show_the_lease(folder: Path) -> None:
             assert connection.execute("SELECT extract(epoch FROM lease)::int FROM workers").fetchall() == [(7,)]
 
 
+async def show_one_key_of_the_seals(folder: Path) -> None:
+    """`audit_key_file`, where there is a server."""
+    if why_not() is not None:
+        return
+    folder.mkdir()
+    url, verified = the_server().new_tables(), list[int]()
+    for shared in (False, True):
+        config = {"understudy.store.url": url}
+        if shared:
+            config["understudy.cluster.audit_key_file"] = str(folder / "audit.key")
+        async with ScriptedModel([say("one"), say("two")]) as model:
+            async with McpProcess(model, cwd=folder, home=folder / f"first {shared}", config=config) as client:
+                thread = (await client.call_tool("codex", prompt="1"))["structuredContent"]["threadId"]
+            async with McpProcess(model, cwd=folder, home=folder / f"second {shared}", config=config) as client:
+                await client.call_tool("codex-reply", threadId=thread, prompt="2")
+        verified.append((await Program(folder / f"second {shared}", folder).run_aside("verify", thread)).code)
+    assert verified == [1, 0]
+
+
 STORING = {
     show_where_conversations_are_kept: ("understudy.store.url", "understudy.store.url_file"),
     show_the_lease: ("understudy.cluster.lease_seconds",),
+    show_one_key_of_the_seals: ("understudy.cluster.audit_key_file",),
 }

@@ -153,6 +153,7 @@ READ: dict[str, Callable[[Config], Any]] = {
     **{f"shell_environment_policy.{name}": variables(name) for name in ("inherit", "ignore_default_excludes", "set")},
     "understudy.store.url": lambda config: read_store_choice(config.home, {}).url or "sqlite",
     "understudy.store.url_file": lambda _: None,
+    "understudy.cluster.audit_key_file": lambda _: None,
     "understudy.cluster.lease_seconds": lambda config: int(read_store_choice(config.home, {}).lease_seconds),
     "shell_environment_policy.exclude": lambda config: list(config.shell_environment.exclude),
     "shell_environment_policy.include_only": lambda config: list(config.shell_environment.include_only),

@@ -108,8 +108,15 @@ def _our_places(home: Path, state: Path, cwd: Path) -> tuple[str, ...]:
 
 
 def _keys_of_a_server(read: TreeReader, home: Path, env: Mapping[str, str]) -> list[Path]:
-    """With its token a command could approve for itself; with its TLS key somebody could pass for the server."""
-    named = (read.text(f"understudy.serve.{name}") for name in ("token_file", "tls_key"))
+    """With its token a command could approve for itself; with its TLS key somebody could pass for the server; with the address of
+    the database, and the key of the seals, it could write conversations.
+    """
+    named = [read.text(f"understudy.serve.{name}") for name in ("token_file", "tls_key")]
+    ours = read.value("understudy")
+    if "UNDERSTUDY_STORE_URL_FILE" in env or (isinstance(ours, dict) and ("store" in ours or "cluster" in ours)):
+        from understudy.config.store import files_of  # few configurations have any
+
+        named += files_of(read, env)
     return [expand(text, base=home, env=env) for text in named if text]
 
 

@@ -26,6 +26,12 @@ _WANTED = '"sqlite", or the address of a database such as "postgresql://understu
 class StoreChoice(msgspec.Struct, frozen=True):
     url: str | None = None  # None: SQLite, in the state folder
     lease_seconds: float = LEASE_SECONDS
+    audit_key: Path | None = None  # of the seals; None: in the state folder
+
+
+def files_of(read: TreeReader, env: Mapping[str, str]) -> list[str | None]:
+    """What no command may read. Raises `Mismatch`."""
+    return [env.get(VARIABLE), read.text("understudy.store.url_file"), read.text("understudy.cluster.audit_key_file")]
 
 
 _OURS = StoreChoice()
@@ -67,7 +73,9 @@ def _choice(home: Path, read: TreeReader, env: Mapping[str, str], *, reads_file:
     named = env.get(VARIABLE) or file
     if named and reads_file:
         url = _in_file(expand(named, base=home, env=env), VARIABLE if env.get(VARIABLE) else "understudy.store.url_file")
-    return StoreChoice(None if url in (None, SQLITE) else url, LEASE_SECONDS if lease is None else lease)
+    key = read.text("understudy.cluster.audit_key_file")
+    audit_key = expand(key, base=home, env=env) if key else None
+    return StoreChoice(None if url in (None, SQLITE) else url, LEASE_SECONDS if lease is None else lease, audit_key)
 
 
 def _in_file(path: Path, key: str) -> str:

@@ -33,7 +33,8 @@ def open_store(home: Path, loop: asyncio.AbstractEventLoop | None = None) -> Sto
         from understudy.store.postgres.log import PostgresLog  # only where the configuration asks for it
     except ImportError as error:
         raise StoreError(f"conversation store: the driver of PostgreSQL is missing ({error}); {how_to_add('postgres')}") from None
-    return PostgresLog(state_dir(home), choice.url, loop or asyncio.get_running_loop(), lease_seconds=choice.lease_seconds)
+    loop = loop or asyncio.get_running_loop()
+    return PostgresLog(state_dir(home), choice.url, loop, lease_seconds=choice.lease_seconds, audit_key=choice.audit_key)
 
 
 def _choose(home: Path) -> "StoreChoice | None":

@@ -26,8 +26,9 @@ _END = _number.size + _HMAC_SIZE  # of a seal, behind the digest
 class Seals:
     """Used by several threads. Without a key that can be read or made, nothing is sealed and no seal is good."""
 
-    def __init__(self, state_dir: Path) -> None:
-        self._path = state_dir / KEY_FILE
+    def __init__(self, state_dir: Path, key: Path | None = None) -> None:
+        """`key`: where servers with folders of their own have one for all."""
+        self._path = key or state_dir / KEY_FILE
         self._sign: Callable[[bytes], bytes] | None = None
         self.problem = ""  # why there is no key
 

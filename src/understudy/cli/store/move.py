@@ -10,7 +10,7 @@ from understudy.cli.store.driver import need_driver
 from understudy.cli.stored import home
 from understudy.cli.terminal import one_line
 from understudy.config.home import expand, state_dir
-from understudy.config.store import SCHEMES, SQLITE
+from understudy.config.store import SCHEMES, SQLITE, read_store_choice
 from understudy.errors import BadRequest
 from understudy.store.moving.ends import End
 from understudy.store.moving.file import FileEnd, is_there
@@ -27,7 +27,9 @@ def run(options: Namespace) -> int:
         raise BadRequest(f"there are no conversations in {folder} yet: nothing to move")
     prepare_folder(folder)
     with closing(_open(options.source, folder)) as source, closing(_open(options.target, folder)) as target:
-        report = move(source, target, Seals(folder), _tell if sys.stderr.isatty() else None)
+        report = move(
+            source, target, Seals(folder, read_store_choice(home(), os.environ).audit_key), _tell if sys.stderr.isatty() else None
+        )
         print(
             f"{report.conversations} conversations with {report.records} records are in {one_line(target.place)} now, and their "
             f"digests and seals are what they were; {one_line(source.place)} refuses writes from now on"

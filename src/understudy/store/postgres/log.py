@@ -66,12 +66,13 @@ class PostgresLog(Upkeep):
         *,
         lease_seconds: float = LEASE_SECONDS,
         host: str | None = None,
+        audit_key: Path | None = None,
     ) -> None:
         prepare_folder(folder)
         self._place = place_of(url)
         self._url = url = checked_url(url)
         self._loop = loop
-        self._seals = Seals(folder)
+        self._seals = Seals(folder, audit_key)
         self._held: dict[ConversationId, PostgresClaim] = {}
         self._listening: dict[ConversationId, list[Listener]] = {}
         self._time_ahead = time.time() - time.monotonic()  # of what has passed: until the database says what time it is
