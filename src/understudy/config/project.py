@@ -7,6 +7,7 @@ read or where anything is sent.
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -41,15 +42,19 @@ def project_folders(cwd: str) -> list[str]:
 
     In plain text: this is done for every conversation.
     """
+    upwards = _upwards(cwd)
+    for number, folder in enumerate(upwards, 1):
+        if is_there(f"{folder}/.git") and begins_repository(folder):
+            return list(upwards[:number])
+    return [cwd]
+
+
+@lru_cache(maxsize=64)  # of the text alone: three ask for every conversation
+def _upwards(cwd: str) -> tuple[str, ...]:
     folders = [cwd]
-    folder = cwd
-    while not (is_there(f"{folder}/.git") and begins_repository(folder)):
-        above = folder.rpartition("/")[0] or "/"
-        if above == folder:
-            return [cwd]
-        folder = above
-        folders.append(folder)
-    return folders
+    while (above := folders[-1].rpartition("/")[0] or "/") != folders[-1]:
+        folders.append(above)
+    return tuple(folders)
 
 
 def skill_folders(home: Path, project: Sequence[str]) -> list[str]:

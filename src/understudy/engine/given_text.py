@@ -35,6 +35,8 @@ class GivenText:
 
     def marks(self) -> dict[str, int]:
         """The lengths under short names, for a viewer that may come back."""
+        if not self._lengths:
+            return {}
         return {_mark_of(key): length for key, length in self._lengths.items() if length}
 
     def restore(self, marks: Mapping[str, int], text: TextSoFar) -> None:

@@ -83,7 +83,7 @@ class ModernCodec:
         found = live.encoded.get(ModernCodec)
         if found is None:
             messages = self._project(live.entry)
-            found = self._seed.events(live) if messages is None else tuple(_encoded(message) for message in messages)
+            found = self._seed.events(live) if messages is None else tuple(map(_encoded, messages))
             live.encoded[ModernCodec] = found
         return found
 

@@ -44,7 +44,7 @@ def sized_entries_of(rows: Iterable[tuple[Any, ...]], conversation_id: Conversat
     try:
         for seq, parent, turn, at, data in rows:
             read = seq - 1 if read is None else read
-            whole = unpacked(data)
+            whole = unpacked(data) if data[:1] == b"x" else data
             entries.append(Entry(seq, parent, turn, at, decode(whole)))
             read = seq
             size += len(whole)

@@ -6,6 +6,7 @@ HEADERS = (
     (b"cache-control", b"no-cache, no-transform"),
     (b"x-accel-buffering", b"no"),
 )
+EVENT = b"id: %b\r\nevent: message\r\ndata: %b\r\n\r\n"  # its id, and a line of JSON without its end
 
 
 def event(message: bytes, event_id: bytes | None = None) -> bytes:

@@ -52,6 +52,11 @@ class StreamSink:
             if not isinstance(event_id, Skip):
                 self._put(sse.event(line, event_id))
 
+    def send_event(self, line: bytes, event_id: bytes) -> None:
+        """One line of JSON without its end, as an event with this id: a history has thousands of them."""
+        if not (self.closed or self.over):
+            self._put(sse.EVENT % (event_id, line))
+
     def answer(self, message: bytes, related_to: RequestId) -> None:
         if self.closed or self.over:
             return
@@ -123,8 +128,9 @@ class StreamSink:
         return taken
 
     def wake(self) -> None:
-        if self._taker is not None and not self._taker.done():
-            self._taker.set_result(None)
+        taker, self._taker = self._taker, None
+        if taker is not None and not taker.done():
+            taker.set_result(None)
 
     def _put(self, frame: bytes) -> None:
         self.begun = True
@@ -137,7 +143,8 @@ class StreamSink:
         if self._waiting > MOST_BYTES:
             self.detach()
             self.end()
-        self.wake()
+        if self._taker is not None:
+            self.wake()
 
     def _settle(self) -> None:
         self._waiting = 0

@@ -118,4 +118,4 @@ class EventStream:
 
     def _send(self, line: bytes) -> None:
         self._id = write_position(self._record, self._events, self.following.given_marks)
-        self.sink.send(line, None)
+        self.sink.send_event(line, self._id)

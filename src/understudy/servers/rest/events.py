@@ -57,23 +57,21 @@ class RestCodec:
 
     def events(self, live: LiveEntry) -> tuple[EventBody, ...]:
         """Of an entry. The same for all who watch, so it is kept with the entry."""
-        found = live.encoded.get(RestCodec)
-        if found is None:
-            found = live.encoded[RestCodec] = tuple(self._project(live))
-        else:
+        if RestCodec in live.encoded:
             self.codec.note(live.entry)
-        return found
+        else:
+            live.encoded[RestCodec] = tuple(self._project(live))
+        return live.encoded[RestCodec]
 
     def lines(self, live: LiveEntry) -> tuple[bytes, ...]:
         """The events in JSON, as pages and streams have them. Kept with the entry, too."""
         entry, events = live.entry, self.events(live)
-        found = live.encoded.get(_LINES)
-        if found is None:
-            found = live.encoded[_LINES] = tuple(
-                _line(f"{entry.seq}.{number}", entry.seq, entry.at, entry.turn, told.by, told.msg)
-                for number, told in enumerate(events, start=1)
-            )
-        return found
+        if _LINES not in live.encoded:
+            lines: tuple[bytes, ...] = ()
+            for number, told in enumerate(events, start=1):  # seldom more than one
+                lines += (_line(f"{entry.seq}.{number}", entry.seq, entry.at, entry.turn, told.by, told.msg),)
+            live.encoded[_LINES] = lines
+        return live.encoded[_LINES]
 
     def delta(self, live: LiveDelta) -> bytes:
         """A piece of text or output, which has no time and no place of its own: it follows record `seq`."""
