@@ -43,7 +43,7 @@ if "fork" in command:
     for _ in range(5):
         subprocess.Popen(["sh", "-c", "sleep 3; echo escaped >> {ran}"], start_new_session=True)
     sys.exit(1)
-if "rewrite" in command and "changed" not in command: change(command.replace("rewrite", "rewrite-changed"))
+if "rewrite" in command and "altered" not in command: change(command.replace("rewrite", "rewrite-altered"))
 if "race" in command: change(command + " #" + me)
 """
 
@@ -51,7 +51,7 @@ Door = Callable[[HookStage, ScriptedModel], Awaitable[None]]
 
 
 async def by_mcp(stage: HookStage, model: ScriptedModel) -> None:
-    async with McpProcess(cwd=stage.work, home=stage.home) as client:
+    async with McpProcess(cwd=stage.work, home=stage.home, wait_seconds=4 * WAIT_SECONDS) as client:
         await client.codex("go")
 
 
@@ -100,7 +100,7 @@ async def test_nothing_runs_that_a_guard_did_not_see(tmp_path: Path, seed: int, 
     others = tmp_path / "others.py"
     others.write_text(OTHERS.format(ran=ran))
     guard = stage.program("if 'denied' in said['tool_input']['command']: sys.exit(2)", "guard")
-    for number, (file, timeout) in enumerate(((".claude/settings.json", 10), (".codex/hooks.json", 10))):
+    for number, (file, timeout) in enumerate(((".claude/settings.json", 5), (".codex/hooks.json", 5))):
         stage.install("PreToolUse", f"{sys.executable} {others} h{number}", "Bash", file=file, timeout=timeout)
     stage.install("PreToolUse", guard, "Bash", timeout=30)
     commands = commands_of(seed, ran)
@@ -112,7 +112,7 @@ async def test_nothing_runs_that_a_guard_did_not_see(tmp_path: Path, seed: int, 
     shown = {json.dumps(command) for command in seen}
     for line in lines:
         assert any(f"echo {line} >>" in command for command in shown), (line, shown)
-        assert line.rpartition("-")[0].removesuffix("-changed") in RUNS, line
+        assert line.rpartition("-")[0].removesuffix("-altered") in RUNS, line
     wanted = [command.split()[1] for command in commands if command.split()[1].rpartition("-")[0] in RUNS]
-    assert [line.replace("-changed", "") for line in lines] == wanted
-    assert all("rewrite-changed" in line for line in lines if "rewrite" in line)
+    assert [line.replace("-altered", "") for line in lines] == wanted
+    assert all("rewrite-altered" in line for line in lines if "rewrite" in line)
