@@ -30,7 +30,7 @@ QUERIES = {
     "events": ["", "?stream=1", "?stream=1&answers=0", "?after=1"],
     "diff": ["", "?turn=1"],
     "report": ["", "?turn=1"],
-    "export": ["", "?format=markdown"],
+    "export": ["", "?format=markdown", "?format=html"],
 }
 
 
