@@ -287,3 +287,42 @@ async def test_a_bug_in_one_conversation_hides_no_other(tmp_path: Path, monkeypa
     assert set(await found(log, "word")) == {"word one", "word three"}
     assert missing_in(tmp_path) == 0
     log.close()
+
+
+async def test_archived_and_imported_conversations_are_found(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    archived = await say(log, [user("word one")])
+    assert await found(log, "word") == ["word one"]
+    assert await written(lambda done: log.archive(archived, True, done)) is None
+    await say(log, [user("word two")], at=0.0)  # a file that was imported has its old times
+    assert await found(log, "word") == ["word one", "word two"]
+    log.close()
+
+
+async def test_what_an_older_build_writes_that_has_the_store_open_is_found(tmp_path: Path) -> None:
+    """It knows nothing of an index: the store itself notes what it does."""
+    log = open_log(tmp_path)
+    conversation = await say(log, [user("word one")])
+    assert await found(log, "word") == ["word one"]
+    with closing(sqlite3.connect(tmp_path / "conversations.db", isolation_level=None)) as raw:
+        copied = "SELECT conversation, 3, 2, turn, at + 1, replace(data, 'one', 'two'), digest FROM records WHERE seq = 2"
+        raw.execute(f"INSERT INTO records {copied}")
+        raw.execute("UPDATE conversations SET last_seq = 3 WHERE id = ?", (conversation,))
+        assert missing_in(tmp_path) == 1
+        assert await found(log, "word") == ["word two", "word one"]
+        raw.execute("DELETE FROM conversations")
+        raw.execute("DELETE FROM records")
+    assert await found(log, "word") == []
+    log.close()
+
+
+async def test_searches_wait_for_no_deletion_and_deletions_for_no_large_index(tmp_path: Path) -> None:
+    log = open_log(tmp_path)
+    ids = [await say(log, [user(f"word {number}")] * 20) for number in range(20)]
+    assert len(await found(log, "word", limit=100)) == 100
+    deleted = [asyncio.create_task(written(lambda done, name=name: log.delete(name, done))) for name in ids[:10]]
+    pages = await asyncio.gather(*(search(log, "word", limit=100) for _ in range(10)))
+    assert all(len(page.hits) == 100 for page in pages)
+    assert await asyncio.gather(*deleted) == [None] * 10
+    assert {hit.conversation_id for hit in (await search(log, "word", limit=100)).hits} <= set(ids[10:])
+    log.close()
