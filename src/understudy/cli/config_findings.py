@@ -49,6 +49,7 @@ def examine_configuration(home: Path, options: Namespace) -> tuple[Config | None
         if config.policy_rules:
             found.append(Finding(SECTION, "rules", "ok", f"{len(config.policy_rules)} in [[policy.rules]]"))
         found += _notify(config)
+        found += _hooks(config)
         found += _docs(config)
     found += _profiles(home, flags, wrong)
     found += _auth_file(home)
@@ -65,6 +66,19 @@ def _notify(config: Config) -> list[Finding]:
         return [Finding(SECTION, "notify", "ok", program)]
     what_to_do = "give the path of a file that can be executed, or a name that is in PATH"
     return [Finding(SECTION, "notify", "warning", f"`{name}` is no program that can be run", (what_to_do,))]
+
+
+def _hooks(config: Config) -> list[Finding]:
+    """Those that count, and whatever keeps others from that."""
+    from understudy.engine.hooks.loading import load_hooks, untrusted_folders  # only here
+
+    try:
+        loaded = load_hooks(config.cwd, config.home, os.environ, config.hooks, untrusted_folders(config.projects))
+    except ConfigError as error:
+        return [Finding(SECTION, "hooks", "broken", str(error))]
+    counted = sum(each.counts for each in loaded.judged)
+    found = [Finding(SECTION, "hooks", "ok", f"{counted} that count here")] if counted else []
+    return [*found, *(Finding(SECTION, "hooks", "warning", notice) for notice in loaded.notices)]
 
 
 _Said = tuple[str, tuple[str, ...]]

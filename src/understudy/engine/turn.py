@@ -96,7 +96,8 @@ class Turn:
         self._context = ContextKeeper(tail, setup)
         self._tools = None if setup.servers is None else _tools_of(setup, setup.servers, self.record)
         self._hooks = None if setup.hooks is None else _hooks_of(setup.hooks, self)
-        self.calls = ToolCalls(turn_id, tail, setup.find_tool if self._tools is None else self._tools.find, self._hooks)
+        at_calls = self._hooks if self._hooks is not None and self._hooks.sees_calls else None
+        self.calls = ToolCalls(turn_id, tail, setup.find_tool if self._tools is None else self._tools.find, at_calls)
         self._incoming = IncomingAnswer(tail, turn_id, show_raw_reasoning=setup.show_raw_reasoning)
 
     @property

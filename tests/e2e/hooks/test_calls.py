@@ -226,3 +226,48 @@ def trust(stage: HookStage, key: str) -> None:
     from tests.cli.program import Program
 
     assert Program(stage.home, stage.work).run("hooks", "trust", key).code == 0
+
+
+@pytest.mark.slow
+async def test_a_guard_whose_script_the_model_has_changed_keeps_everything_back(stage: HookStage) -> None:
+    script = stage.work / "scripts" / "guard.sh"
+    script.parent.mkdir()
+    script.write_text("#!/bin/sh\nexit 0\n")
+    stage.install("PreToolUse", "sh scripts/guard.sh", "Bash", file="work/.claude/settings.json")
+    trust(stage, f"{stage.work}/.claude/settings.json:pre_tool_use:0:0")
+    calls = [
+        call("shell", command=["bash", "-c", "echo exit 0 >> scripts/guard.sh"]),
+        call("shell", call_id="c2", command=["touch", "made"]),
+    ]
+    async with stage.serve([*calls, say("x")], config={"sandbox_mode": "workspace-write"}) as (model, client):
+        await client.codex("go")
+        assert "its script has changed since you trusted it" in told_to_model(model.requests[-1], "c2")
+    assert not (stage.work / "made").exists()
+
+
+@pytest.mark.slow
+async def test_a_script_of_the_user_s_that_the_model_may_write_runs_contained(stage: HookStage) -> None:
+    outside = stage.folder / "outside"
+    script = stage.work / "mine.sh"
+    script.write_text(f"touch inside; touch {outside}\n")
+    stage.install("PostToolUse", f"sh {script}; exit 0", "Bash")
+    async with stage.serve([call("shell", command=["true"]), say("x")], config={"sandbox_mode": "workspace-write"}) as (_, client):
+        await client.codex("go")
+    assert (stage.work / "inside").exists()
+    assert not outside.exists()
+
+
+@pytest.mark.slow
+async def test_a_line_that_is_typed_in_pieces_is_shown_as_a_whole(stage: HookStage) -> None:
+    stage.install("PreToolUse", stage.program("if 'touch made' in said['tool_input']['command']: sys.exit(2)"), "Bash")
+    calls = [
+        call("exec_command", cmd="sh", tty=True, yield_time_ms=250),
+        call("write_stdin", call_id="c2", session_id=1001, chars="touch ", yield_time_ms=250),
+        call("write_stdin", call_id="c3", session_id="1001", chars="made\n", yield_time_ms=250),
+    ]
+    async with stage.serve([*calls, say("x")], config={"sandbox_mode": "workspace-write"}) as (model, client):
+        await client.codex("go")
+        number = told_to_model(model.requests[1]).partition("session ID ")[2].split()[0]
+        assert number == "1001"
+        assert "blocked by PreToolUse hook" in told_to_model(model.requests[-1], "c3")
+    assert not (stage.work / "made").exists()

@@ -6,7 +6,7 @@ that a hook says spares a question, a rule or the sandbox, apart from `may_allow
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -31,6 +31,10 @@ from understudy.tools.mcp.server import RemoteTool
 from understudy.tools.mcp.tools import OtherServersTool
 from understudy.tools.tool import Tool, ToolContext, ToolOutput
 
+if TYPE_CHECKING:
+    from understudy.tools.session import Session
+
+MOST_TYPED = 8192  # characters of a line that are remembered
 MOST_GOES = 8  # that Stop hooks make a turn go on
 NOBODY = "and nobody can be asked under this approval policy"
 
@@ -46,6 +50,10 @@ class TurnHooks:
         self._judged: set[str] = set()  # messages
         self._asked = 0
         self._detached: set[asyncio.Future[None]] = set()
+
+    @property
+    def sees_calls(self) -> bool:
+        return self._hooks.has("PreToolUse", "PermissionRequest", "PostToolUse", "PostToolUseFailure")
 
     # -- of the turn
 
@@ -142,7 +150,8 @@ class TurnHooks:
             output = await tool.run(call, ToolContext(watched, call))
         except ToolError as error:
             output = ToolOutput(str(error), success=False)
-        self._note_typed(seen, host)
+        if output.success:
+            _note_typed(seen, host)
         if watched.refused or not self._hooks.has("PostToolUse", "PostToolUseFailure"):
             return output
         return await self._after(seen, call, output, watched, asyncio.get_running_loop().time() - began)
@@ -288,13 +297,20 @@ class TurnHooks:
         self._detached.add(task)
         task.add_done_callback(self._detached.discard)
 
-    def _note_typed(self, seen: SeenCall, host: ToolHost) -> None:
-        """The line that goes on: a guard is shown all of it."""
-        number, text = seen.arguments.get("session_id"), seen.arguments.get("chars")
-        if seen.name != "write_stdin" or not isinstance(text, str) or not isinstance(number, int):
-            return
-        if (session := host.sessions.find(number)) is not None:
-            session.line = f"{session.line}{text}".replace("\r", "\n").rpartition("\n")[2]
+
+def _note_typed(seen: SeenCall, host: ToolHost) -> None:
+    """The line that goes on: a guard is shown all of it."""
+    text = seen.arguments.get("chars")
+    if seen.name == "write_stdin" and isinstance(text, str) and (session := _session(seen.arguments, host)) is not None:
+        session.line = f"{session.line}{text}".replace("\r", "\n").rpartition("\n")[2][-MOST_TYPED:]
+
+
+def _session(arguments: Mapping[str, Any], host: ToolHost) -> "Session | None":
+    """However a model spells its number."""
+    try:
+        return host.sessions.find(int(float(arguments.get("session_id", ""))))
+    except (TypeError, ValueError, OverflowError):
+        return None
 
 
 def _means(hook: Hook, view: View) -> bool:
@@ -309,10 +325,10 @@ def _typed(name: str, call: FunctionCall, host: ToolHost) -> str:
     if name != "write_stdin":
         return ""
     try:
-        number = msgspec.json.decode(call.arguments).get("session_id")
-    except (msgspec.DecodeError, RecursionError, AttributeError):
+        given: Any = msgspec.json.decode(call.arguments)
+    except (msgspec.DecodeError, RecursionError):
         return ""
-    session = host.sessions.find(number) if isinstance(number, int) else None
+    session = _session(cast(dict[str, Any], given), host) if isinstance(given, dict) else None
     return "" if session is None else session.line
 
 
