@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -14,6 +16,7 @@ from understudy.protocol.changes import AddFile
 from understudy.protocol.records import CommandStarted, PatchStarted, ToolCallBegan
 from understudy.store.search.asked import write_cursor
 from understudy.store.search.texts import MOST_CHARACTERS
+from understudy.store.search.words import words_of
 from understudy.store.sqlite import SqliteLog
 
 
@@ -221,7 +224,24 @@ async def test_a_snippet_is_around_the_words_and_masked_whole(log: SqliteLog) ->
     assert "needle" not in found_.hits[0].snippet
 
 
-async def test_ten_thousand_hits_are_read_in_pages(log: SqliteLog) -> None:
+ODD = "ab \t\n\"*-()^:{}+.,'\\OR NEAR AND NOT é日本ß\u0301\u202e\0🙂ﬁ٣०Ⅷ_%"
+
+
+async def test_any_signs_can_be_said_and_asked_for(log: SqliteLog) -> None:
+    random = Random(3)
+    texts = ["".join(random.choices(ODD, k=40)) for _ in range(60)]
+    await say(log, [user(text) for text in texts])
+    for text in texts:
+        words = " ".join(f'"{word}"' for word in words_of(text)[:20])
+        assert (await search(log, words, limit=100)).hits, (text, words)
+    for _ in range(300):
+        typed = "".join(random.choices(ODD + "\ud800", k=random.randint(1, 30)))
+        owner, folder = random.choice([None, "local", 'a" OR "b', "\ud800"]), random.choice([None, "/w", "", "\ud800", "\0"])
+        with suppress(BadRequest):  # where there is no word in it
+            await search(log, typed, owner=owner, folder=folder)
+
+
+async def test_very_many_hits_are_read_in_pages(log: SqliteLog) -> None:
     await say(log, [user("again") for _ in range(2000)], at=0.0)
     page = await search(log, "again", limit=100)
     assert len(page.hits) == 100

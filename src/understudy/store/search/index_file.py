@@ -175,12 +175,12 @@ class IndexFile:
             self._connection.execute("INSERT INTO words(rowid, everyones, owners, folders) VALUES (?, ?, ?, ?)", (place, *columns))
 
     def _number_of(self, table: str, column: str, name: str) -> int:
-        name = name.encode(errors="replace").decode()  # SQLite takes no halves of characters
+        name = _storable(name)
         self._connection.execute(f"INSERT OR IGNORE INTO {table}({column}) VALUES (?)", (name,))
         return int(self._connection.execute(f"SELECT number FROM {table} WHERE {column} = ?", (name,)).fetchone()[0])
 
     def _find_owner(self, owner: str) -> int | None:
-        row = self._connection.execute("SELECT number FROM owners WHERE name = ?", (owner,)).fetchone()
+        row = self._connection.execute("SELECT number FROM owners WHERE name = ?", (_storable(owner),)).fetchone()
         return None if row is None else row[0]
 
     def _free_place(self, at: float) -> int:
@@ -262,6 +262,11 @@ def _columns(mark: str, own: int, folder: str, words: str) -> tuple[str, str, st
 
 def first_place(at: float) -> int:
     return max(0, int(at * 1000)) << IN_ONE_MILLISECOND
+
+
+def _storable(name: str) -> str:
+    """SQLite takes no halves of characters. Whose it is is looked up again in the log."""
+    return name.encode(errors="backslashreplace").decode()
 
 
 def _clean(folder: str) -> str:
