@@ -11,7 +11,7 @@ import understudy
 from understudy.engine.ops.table import OPS
 
 SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "house.py"
-MOST_REACHES = 30  # into the parts of a conversation, from other files
+MOST_REACHES = 20  # into the parts of a conversation, from other files
 
 
 def _house() -> Any:

@@ -16,7 +16,7 @@ from understudy.engine.eager import EagerTasks
 from understudy.engine.elsewhere import Elsewhere
 from understudy.engine.long_commands import LEAVING, UNRECORDED
 from understudy.engine.ops.sending import begin_what_waits
-from understudy.engine.ops.table import way_of
+from understudy.engine.ops.table import READ, way_of
 from understudy.engine.pace import Pace
 from understudy.engine.phases import FORGOTTEN, MAY_BE_FORGOTTEN, OURS, Given
 from understudy.engine.shell import Shell
@@ -87,7 +87,7 @@ class Conversation(Shell):
         )
         self.used_at = 0.0  # by the clock of the loop
         self.counted_bytes = 0  # of memory, when it was used last
-        self.wanted_by = 0  # those who wait for the log outside the queue: to have it read, deleted or archived
+        self._wanted_by = 0  # those who wait for the log outside the queue: to have it read, deleted or archived
         self.on_watch_needed = on_watch_needed
 
     @property
@@ -107,7 +107,7 @@ class Conversation(Shell):
     @property
     def is_quiet(self) -> bool:
         """Nothing runs, nothing waits for the disk, nobody watches: it may be forgotten until it is asked for again."""
-        if self.standing.phase not in MAY_BE_FORGOTTEN or self.wanted_by or self.queue.busy or self.needs_watching:
+        if self.standing.phase not in MAY_BE_FORGOTTEN or self._wanted_by or self.queue.busy or self.needs_watching:
             return False
         return not self.claim.is_held and self.tail.idle
 
@@ -164,8 +164,13 @@ class Conversation(Shell):
 
     async def load(self) -> None:
         """Read what the store has, unless that is known. Raises `UnknownConversation`."""
-        if not self.loaded:
+        if self.loaded:
+            return
+        self._wanted_by += 1
+        try:
             await self.queue.run(self._load())
+        finally:
+            self._wanted_by -= 1
 
     async def _load(self) -> None:
         if self.loaded:  # by somebody who asked for it at the same time
@@ -198,7 +203,7 @@ class Conversation(Shell):
         that there was nothing to do comes only once what it follows from is in the log: the end of a turn that the op has closed,
         for instance. Whoever is told while a turn runs finds it running.
         """
-        way = way_of(op)
+        way = READ.get(type(op)) or way_of(op)
         if way.outside:
             return await self._do_outside(way, op)
         try:
@@ -222,11 +227,11 @@ class Conversation(Shell):
         return accepted
 
     async def _do_outside(self, way: "Way[Any]", op: Op) -> Accepted:
-        self.wanted_by += 1
+        self._wanted_by += 1
         try:
             return await way.here(self, op)
         finally:
-            self.wanted_by -= 1
+            self._wanted_by -= 1
 
     # -- what other processes do
 
@@ -247,11 +252,11 @@ class Conversation(Shell):
     # -- what follows from what has happened
 
     def _watch_turn(self) -> None:
-        self.take_letters_left()
+        self._letters_left = False
         self.on_watch_needed(self)
 
     def _go_on(self) -> None:
-        if self._something_waits:
+        if self.held or self._letters_left or self.tail.state.queued:
             self.queue.put(begin_what_waits(self), first=True)
         else:
             self.release_if_idle()
@@ -283,7 +288,7 @@ class Conversation(Shell):
         """With the batch that is handed over now: nothing more is to be written under this claim. Whoever wants it next, here too,
         asks the log for it, which answers once that batch is written.
         """
-        if self.standing.phase is not OURS or self._something_waits or self.state.turn is not None:
+        if self.standing.phase is not OURS or self.held or self._letters_left or self.state.queued or self.state.turn is not None:
             return False
         if self.queue.busy or self.long_commands:
             return False

@@ -213,15 +213,12 @@ class Engine:
             self._remembered.note_used(conversation)  # before it is read: whoever asks for it meanwhile gets the same one
             if conversation.tail.state.last_seq:
                 return conversation
-            conversation.wanted_by += 1
             try:
                 await conversation.load()
             except BaseException:
-                if not conversation.tail.state.last_seq:
+                if not conversation.loaded:
                     self._remembered.forget(conversation)
                 raise
-            finally:
-                conversation.wanted_by -= 1
             if self._conversations.get(conversation_id, conversation) is conversation:
                 self._remembered.note_used(conversation)
                 return conversation  # also where somebody has forgotten it, who asked for it at the same time and could not read it

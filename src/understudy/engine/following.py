@@ -75,7 +75,7 @@ class Following:
         """`after`: the record after which it begins; what has been shown so far is left out unless it is given."""
         self.name = name  # of whoever watches, for the others who do
         self._tail = conversation.tail
-        self._broadcast = conversation.tail.broadcast
+        self._broadcast = self._tail.broadcast
         self.cursor = self._broadcast.published if after is None else after
         self.turn: str | None = None  # the turn whose end is waited for, once it is known
         self.leads = False  # that turn was begun by the viewer's message, or was taken over here for it

@@ -341,7 +341,7 @@ class Handle:
 
     def can_be_answered(self) -> bool:
         """Whether anyone who follows could answer a question."""
-        return any(follower.can_answer for follower in self._conversation.tail.broadcast.followers)
+        return any(follower.can_answer for follower in self._conversation.followers)
 
     def message_of_turn(self, turn: str) -> str | None:
         """The id of the message that began it."""

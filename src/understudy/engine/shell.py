@@ -190,7 +190,6 @@ class Shell:
         return self.tail.idle
 
     def all_written(self) -> Awaitable[None]:
-        """What was appended is on disk. Raises what kept it from getting there."""
         return self.tail.committed()
 
     async def read(self, after: int, limit: int | None = None) -> Sequence[Entry]:
@@ -238,11 +237,6 @@ class Shell:
 
     def note_read(self, letter: Letter) -> None:
         self.letters.note_read(letter)
-
-    @property
-    def _something_waits(self) -> bool:
-        """For the end of the turn that runs."""
-        return bool(self.held or self._letters_left or self.state.queued)
 
     def leave_letters(self) -> None:
         """In the inbox, for the turn after the one that runs."""
@@ -315,12 +309,16 @@ class Shell:
         self._asks_later = False
         ask(self)
 
+    @property
+    def waiters(self) -> "Sequence[Waiter]":
+        return tuple(self.waiting)
+
     def fail_waiting(self, error: AgentError) -> None:
-        for waiter in tuple(self.waiting):
+        for waiter in self.waiters:
             waiter.fail(error)
 
     def tell_taken_over(self) -> None:
-        for waiter in tuple(self.waiting):
+        for waiter in self.waiters:
             waiter.taken_over()
 
     async def show_text_elsewhere(self, turn: str) -> None:

@@ -13,7 +13,7 @@ def is_left_alone(viewer: "Waiter", shell: "Shell") -> bool:
     """Whether a viewer that joined a turn which runs here is the only one that could see to its questions. Such a turn was begun by
     the conversation door, where a question waits until somebody can answer, or its viewer has left.
     """
-    if not shell.turn_runs or any(other.leads for other in shell.waiting if other is not viewer):
+    if not shell.turn_runs or any(other.leads for other in shell.waiters if other is not viewer):
         return False
     return not any(other.can_answer for other in shell.followers if other is not viewer)
 
@@ -25,6 +25,6 @@ def put_to_those_left(shell: "Shell") -> None:
     followers = tuple(shell.followers)
     if any(follower.can_answer for follower in followers):
         return
-    for viewer in tuple(shell.waiting):
+    for viewer in shell.waiters:
         if viewer in followers:
             viewer.put_open_questions()

@@ -15,7 +15,15 @@ if TYPE_CHECKING:
 
 class Cancelling(Way[Cancel]):
     async def here(self, shell: "Shell", op: Cancel) -> Accepted:
-        return Accepted(op.message_id, op.turn, effective=await _cancel(shell, op))
+        state = shell.state
+        if shell.take_back(op.message_id, BadRequest(CANCELLED_BEFORE)):
+            effective = True
+        elif op.message_id in state.queued or op.message_id in shell.unread:
+            effective = await drop(shell, op)
+        else:
+            began = op.turn or next((turn for turn, first in state.turn_messages.items() if first == op.message_id), "")
+            effective = bool(began) and await end_turn(shell, Interrupt(began, op.by), began) is not None
+        return Accepted(op.message_id, op.turn, effective=effective)
 
     def to_turn(self, shell: "Shell", op: Cancel, turn: str) -> bool:
         drop_here(shell, op.message_id)
@@ -23,12 +31,3 @@ class Cancelling(Way[Cancel]):
 
 
 WAY = Cancelling()
-
-
-async def _cancel(shell: "Shell", op: Cancel) -> bool:
-    if shell.take_back(op.message_id, BadRequest(CANCELLED_BEFORE)):
-        return True
-    if op.message_id in shell.state.queued or op.message_id in shell.unread:
-        return await drop(shell, op)
-    began = op.turn or next((turn for turn, first in shell.state.turn_messages.items() if first == op.message_id), "")
-    return bool(began) and await end_turn(shell, Interrupt(began, op.by), began) is not None

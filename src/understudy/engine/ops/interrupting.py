@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from understudy.engine.ops import Way
+from understudy.engine.phases import RUNNING
 from understudy.errors import ConversationBusy
 from understudy.protocol.ops import Accepted, Interrupt
 
@@ -31,10 +32,10 @@ async def end_turn(shell: "Shell", op: Interrupt, turn: str | None) -> str | Non
     if (running := shell.turn_id) is not None:
         if turn not in (None, running):
             return None
-        if shell.is_ending:
-            shell.join_held(running)  # a second one is meant for what was sent after the first
-        else:
+        if shell.phase is RUNNING:
             shell.interrupt_turn()
+        else:  # a second one is meant for what was sent after the first
+            shell.join_held(running)
         return running
     if turn not in (None, shell.state.turn):
         return None

@@ -26,12 +26,12 @@ OPS: Final[dict[type[Op], OpRow]] = {
     Rename: OpRow("run", "renaming"),
 }
 
-_ways: dict[type[Op], Way[Any]] = {}
+READ: dict[type[Op], Way[Any]] = {}  # those of which there was one
 
 
 def way_of(op: Op) -> Way[Any]:
     """What becomes of it."""
-    way = _ways.get(type(op))
+    way = READ.get(type(op))
     if way is None:
-        way = _ways[type(op)] = import_module(f"{__package__}.{OPS[type(op)].file}").WAY
+        way = READ[type(op)] = import_module(f"{__package__}.{OPS[type(op)].file}").WAY
     return way
