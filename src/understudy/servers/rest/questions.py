@@ -88,5 +88,5 @@ def _exactly(question: Question) -> dict[str, Any]:
             return {"server": server, "tool": tool, "arguments": arguments or {}}
         case BudgetAsked(limit=limit, used=used, allowed=allowed, raised_to=raised_to):
             return {"limit": limit, "used": used, "allowed": allowed, "raised_to": raised_to}
-        case HookApprovalAsked(hook=hook, tool=tool):
-            return {"hook": hook, "tool": tool}
+        case HookApprovalAsked(hook=hook, tool=tool, shown=shown):
+            return {"hook": hook, "tool": tool or None, "shown": shown}

@@ -61,6 +61,8 @@ class OpenQuestion(Shape, frozen=True, kw_only=True):
     used: float | None = None
     allowed: float | None = None
     raised_to: float | None = None
+    hook: str | None = None  # that asks, or has failed
+    shown: str | None = None  # what it keeps back
 
 
 class Row(Shape, frozen=True, kw_only=True):

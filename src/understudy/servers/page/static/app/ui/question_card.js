@@ -9,7 +9,7 @@ import { DiffFiles } from "./diff_view.js";
 import { CommandLine } from "./items.js";
 import { Path } from "./inert.js";
 
-const TITLES = { command: "Run this command?", patch: "Change these files?", tool: "Call this tool?", budget: "Raise the limit?" };
+const TITLES = { command: "Run this command?", patch: "Change these files?", tool: "Call this tool?", budget: "Raise the limit?", hook: "A hook keeps this back. Let it happen?" };
 const SETTLES = 350; // milliseconds in which a new question takes no answer: it may have come up under a hand that meant something else
 
 export function QuestionPanel({ questions, folder, mayAnswer, mayRaise }) {
@@ -137,6 +137,9 @@ function Exactly({ question, folder }) {
   if (question.changes) {
     const files = filesOfChanges(question.changes, folder);
     return html`<div class="exactly patch-of-question"><${DiffFiles} files=${files} layout="unified" unfolded=${true} /></div>`;
+  }
+  if (question.hook) {
+    return html`<div class="exactly"><code dir="ltr">${exact(question.tool ?? "message")}</code><pre dir="ltr">${exact(question.shown ?? "")}</pre></div>`;
   }
   if (question.tool) {
     return html`<div class="exactly"><code dir="ltr">${exact(`${question.server}.${question.tool}`)}</code><pre dir="ltr">${exact(JSON.stringify(question.arguments ?? {}, null, 2))}</pre></div>`;
