@@ -76,6 +76,12 @@ def test_no_text_becomes_more_than_text() -> None:
     assert "\u202e" not in page
 
 
+def test_columns_and_tabs_stay_as_they_are() -> None:
+    line = f"....{' ' * 72}[100%]\n\tindented{' ' * 300}far away"
+    page, _ = page_of([CommandStarted("c", ("pytest",), "/w", True), CommandEnded("c", line, "", 0, 0.1)])
+    assert f"....{' ' * 72}[100%]\n\tindented\\u{{20}}*300far away" in page
+
+
 def test_a_secret_is_masked_wherever_it_stands_and_listed() -> None:
     for secret in (TOKEN, ENV["DB_PASSWORD"]):
         page, _ = page_of(everywhere(f"before {secret} after"), ENV)

@@ -22,6 +22,7 @@ from understudy.servers.sharing.masking import Masked, Masking
 FORM = 1  # of the page: rises with every change of how a conversation looks in it
 MASKED_SECTION = '<section id="masked">'
 OPEN_LINES = 12  # of an output or a diff that is unfolded from the beginning
+_KEPT = re.compile(r"(\t|(?<! ) {24,200}(?! ))")
 _IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}")
 _FENCE = re.compile(r"(?m)^```[^\n`]*\n(.*?)^```[ \t]*$", re.DOTALL)
 _SIGNS = {"+": "added", "-": "removed", "@": "hunk"}
@@ -139,9 +140,9 @@ def _mark(masked: Masked) -> str:
 
 
 def _visible(text: str) -> str:
-    """A tab stays, and so does a line break."""
-    parts = text.replace("\r\n", "\n").split("\t")
-    return "\t".join([escape(make_visible(part, keep_newlines=True)) for part in parts])
+    """Tabs, line breaks and columns stay as they are: on this page nothing is pushed out of sight by them."""
+    parts = _KEPT.split(text.replace("\r\n", "\n"))
+    return "".join([part if number % 2 else escape(make_visible(part, keep_newlines=True)) for number, part in enumerate(parts)])
 
 
 def _image(url: str) -> str:
