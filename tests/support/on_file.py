@@ -6,8 +6,6 @@ LEFT_OUT = {
     "tests/e2e/test_one_damaged_conversation.py",
     "tests/e2e/test_failed_writes_at_doors.py",
     "tests/e2e/http/test_ready.py",
-    # a search finds nothing there yet
-    "tests/e2e/search/test_doors.py",
     # tests that read or write the file themselves
     "tests/e2e/test_two_processes.py::test_what_was_written_by_a_process_that_died_before_telling_is_shown",
     "tests/e2e/test_two_processes.py::test_messages_that_the_other_sends_while_it_is_deleted_leave_nothing_behind",

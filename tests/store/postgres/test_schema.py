@@ -11,6 +11,7 @@ import pytest
 from tests.cli.program import Program
 from tests.store.conformance.writing import written
 from tests.store.records import new_id, opened
+from tests.store.search.said import found, say, user
 from tests.support.postgres import the_server
 from understudy.errors import StoreError
 from understudy.store.postgres.log import PostgresLog
@@ -32,7 +33,8 @@ def test_they_are_made_once_and_left_as_they_are(program: Program) -> None:
     url = the_server().new_tables()
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(
-            "DROP TABLE about, workers, groups, conversations, records, older_digests, said, inbox, claims, spending"
+            "DROP TABLE about, workers, groups, conversations, records, older_digests, said, inbox, claims, spending,"
+            " texts, indexed"
         )
     made, again = named(program, url).call("store", "init"), program.call("store", "init")
     assert (made.code, made.err, again.code) == (0, "", 0)
@@ -41,6 +43,25 @@ def test_they_are_made_once_and_left_as_they_are(program: Program) -> None:
     checked = program.call("store", "check")
     assert checked.code == 0
     assert "0 conversations" in checked.out
+
+
+async def test_those_of_the_first_version_are_brought_up_to_date_with_all_that_is_in_them(program: Program) -> None:
+    url = the_server().new_tables()
+    log = PostgresLog(program.home / "understudy", url, asyncio.get_running_loop())
+    name = await say(log, [user("an old word")])
+    log.close()
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("DROP TABLE texts, indexed")
+        connection.execute("UPDATE about SET version = 1")
+    made = await named(program, url).run_aside("store", "init")
+    assert (made.code, made.err) == (0, "")
+    assert "are of version 2 now; they were of version 1" in made.out
+    log = PostgresLog(program.home / "understudy", url, asyncio.get_running_loop())
+    assert await found(log, "old") == ["an old word"]
+    audited = await log.audit(name)
+    assert audited is not None
+    assert (audited.records, audited.broken) == (2, None)
+    log.close()
 
 
 def test_newer_tables_are_refused_unless_they_say_that_this_build_may_use_them(program: Program) -> None:
@@ -52,13 +73,13 @@ def test_newer_tables_are_refused_unless_they_say_that_this_build_may_use_them(p
     for words in (("store", "init"), ("store", "check"), ("conversations",)):
         refused = program.call(*words)
         assert refused.code == 1
-        assert "made by a newer understudy (version 99, for builds that know 99; this one knows 1); upgrade" in refused.err
+        assert "made by a newer understudy (version 99, for builds that know 99; this one knows 2); upgrade" in refused.err
 
 
 def test_older_tables_and_none_are_told_with_what_to_do(program: Program) -> None:
     url = the_server().new_tables()
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("UPDATE about SET version = 0")
+        connection.execute("UPDATE about SET version = 1")
         assert "run `understudy store init`" in named(program, url).call("conversations").err
         connection.execute("DROP TABLE about")
     assert "has no tables of ours yet: run `understudy store init`" in program.call("conversations").err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -11,23 +12,30 @@ import pytest
 
 from tests.store.records import open_log
 from tests.store.search.said import DAY, agent, found, printed, say, say_more, search, user
+from tests.support.postgres import the_server
 from understudy.errors import BadRequest
 from understudy.protocol.changes import AddFile
 from understudy.protocol.records import CommandStarted, PatchStarted, ToolCallBegan
+from understudy.store.log import Store
 from understudy.store.search.asked import write_cursor
 from understudy.store.search.texts import MOST_CHARACTERS
 from understudy.store.search.words import words_of
-from understudy.store.sqlite import SqliteLog
 
 
-@pytest.fixture
-async def log(tmp_path: Path) -> AsyncIterator[SqliteLog]:
-    log = open_log(tmp_path)
+@pytest.fixture(params=["sqlite", "postgres"])
+async def log(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
+    if request.param == "sqlite":
+        log: Store = open_log(tmp_path)
+    else:
+        url = the_server().new_tables()
+        from understudy.store.postgres.log import PostgresLog  # needs the driver
+
+        log = PostgresLog(tmp_path, url, asyncio.get_running_loop())
     yield log
     log.close()
 
 
-async def test_what_was_said_and_run_is_found_the_newest_first(log: SqliteLog) -> None:
+async def test_what_was_said_and_run_is_found_the_newest_first(log: Store) -> None:
     await say(log, [user("the parser fails"), agent("I mended the parser"), printed("parser: ok")], at=2 * DAY)
     await say(log, [user("an older word on the Parser")], at=DAY)
     hits = (await search(log, "PARSER")).hits
@@ -41,7 +49,7 @@ async def test_what_was_said_and_run_is_found_the_newest_first(log: SqliteLog) -
     assert hits[0].at == 2 * DAY + 4
 
 
-async def test_commands_patches_and_tools_are_found(log: SqliteLog) -> None:
+async def test_commands_patches_and_tools_are_found(log: Store) -> None:
     await say(
         log,
         [
@@ -55,7 +63,7 @@ async def test_commands_patches_and_tools_are_found(log: SqliteLog) -> None:
     assert [hit.role for hit in (await search(log, "needle")).hits] == ["tool", "patch", "command"]
 
 
-async def test_what_was_committed_just_now_is_found(log: SqliteLog) -> None:
+async def test_what_was_committed_just_now_is_found(log: Store) -> None:
     conversation = await say(log, [user("first")])
     assert await found(log, "second") == []
     await say_more(log, conversation, 2, user("second"))
@@ -103,13 +111,13 @@ SAID = ("red apple pie", "green apple", "green pear cake", "apple-pie_order", "�
         ("\ud800apple", [0, 1, 3]),
     ],
 )
-async def test_words_and_signs(log: SqliteLog, typed: str, expected: list[int]) -> None:
+async def test_words_and_signs(log: Store, typed: str, expected: list[int]) -> None:
     await say(log, [user(text) for text in SAID])
     assert await found(log, typed) == [SAID[index] for index in reversed(expected)]
 
 
 @pytest.mark.parametrize("typed", ["", "  ", '"', "-", "*", '""', "!?", "\0", "OR -", "\u200b"])
-async def test_where_there_is_no_word_that_is_said(log: SqliteLog, typed: str) -> None:
+async def test_where_there_is_no_word_that_is_said(log: Store, typed: str) -> None:
     if typed == "OR -":  # the word
         assert await found(log, typed) == []
         return
@@ -117,7 +125,7 @@ async def test_where_there_is_no_word_that_is_said(log: SqliteLog, typed: str) -
         await search(log, typed)
 
 
-async def test_too_much_is_refused_before_any_work(log: SqliteLog, tmp_path: Path) -> None:
+async def test_too_much_is_refused_before_any_work(log: Store, tmp_path: Path) -> None:
     with pytest.raises(BadRequest, match="too long"):
         await search(log, "x" * 1_000_000)
     with pytest.raises(BadRequest, match="too many words"):
@@ -125,7 +133,7 @@ async def test_too_much_is_refused_before_any_work(log: SqliteLog, tmp_path: Pat
     assert not (tmp_path / "search.db").exists()
 
 
-async def test_pages_go_on_where_the_one_before_ended(log: SqliteLog) -> None:
+async def test_pages_go_on_where_the_one_before_ended(log: Store) -> None:
     await say(log, [user(f"page {number}") for number in range(5)], at=0.0)
     await say(log, [user("page 5")], at=0.0)  # of the same time
     texts: list[str] = []
@@ -141,18 +149,18 @@ async def test_pages_go_on_where_the_one_before_ended(log: SqliteLog) -> None:
 
 
 @pytest.mark.parametrize("cursor", ["", "x", "!!!", "WyJhIl0", "Wy0xXQ", "W10", "WzFlOTld", "é", "\0", "W" * 100_000])
-async def test_a_cursor_that_was_made_up_is_refused(log: SqliteLog, cursor: str) -> None:
+async def test_a_cursor_that_was_made_up_is_refused(log: Store, cursor: str) -> None:
     with pytest.raises(BadRequest, match="invalid cursor"):
         await search(log, "word", cursor=cursor)
 
 
-async def test_any_place_can_be_gone_on_from(log: SqliteLog) -> None:
+async def test_any_place_can_be_gone_on_from(log: Store) -> None:
     await say(log, [user("word")])
     assert await found(log, "word", cursor=write_cursor((1 << 63) - 1)) == ["word"]
     assert await found(log, "word", cursor=write_cursor(0)) == []
 
 
-async def test_only_of_a_role_a_folder_a_time(log: SqliteLog) -> None:
+async def test_only_of_a_role_a_folder_a_time(log: Store) -> None:
     await say(log, [user("word one"), agent("word two")], folder="/home/u/project", at=DAY)
     await say(log, [user("word three")], folder="/home/u/project/sub", at=2 * DAY)
     await say(log, [user("word four")], folder="/home/u/project2", at=3 * DAY)
@@ -168,7 +176,7 @@ async def test_only_of_a_role_a_folder_a_time(log: SqliteLog) -> None:
     assert await found(log, "word", role="user", folder="/home/u/project", since=2 * DAY) == ["word three"]
 
 
-async def test_a_folder_is_the_one_that_it_was_said_in(log: SqliteLog) -> None:
+async def test_a_folder_is_the_one_that_it_was_said_in(log: Store) -> None:
     from understudy.protocol.items import InputText, Message
     from understudy.protocol.records import Overrides, UserMessage
 
@@ -181,7 +189,7 @@ async def test_a_folder_is_the_one_that_it_was_said_in(log: SqliteLog) -> None:
     assert sorted(await found(log, "word", folder="/there")) == ["word there", "word there, too"]
 
 
-async def test_an_owner_finds_their_own(log: SqliteLog) -> None:
+async def test_an_owner_finds_their_own(log: Store) -> None:
     await say(log, [user("secret of ann")], owner="ann")
     await say(log, [user("secret of bob")], owner="bob")
     await say(log, [user("secret of the machine")])
@@ -194,7 +202,7 @@ async def test_an_owner_finds_their_own(log: SqliteLog) -> None:
     assert len(await found(log, "secret")) == 3
 
 
-async def test_others_leave_no_trace_in_a_cursor(log: SqliteLog) -> None:
+async def test_others_leave_no_trace_in_a_cursor(log: Store) -> None:
     await say(log, [user("word of ann")], owner="ann", at=2 * DAY)
     for number in range(5):
         await say(log, [user(f"word {number}")], at=DAY + number)
@@ -203,7 +211,7 @@ async def test_others_leave_no_trace_in_a_cursor(log: SqliteLog) -> None:
     assert (await search(log, "word", owner="local", limit=5)).next is None
 
 
-async def test_of_a_long_text_the_beginning_and_the_end_are_found(log: SqliteLog) -> None:
+async def test_of_a_long_text_the_beginning_and_the_end_are_found(log: Store) -> None:
     await say(log, [printed("first " + "x " * MOST_CHARACTERS + "middle " + "y " * MOST_CHARACTERS + "last")])
     assert len(await found(log, "first")) == 1
     assert await found(log, "middle") == []
@@ -212,7 +220,7 @@ async def test_of_a_long_text_the_beginning_and_the_end_are_found(log: SqliteLog
     assert len(snippet) < 250
 
 
-async def test_a_snippet_is_around_the_words_and_masked_whole(log: SqliteLog) -> None:
+async def test_a_snippet_is_around_the_words_and_masked_whole(log: Store) -> None:
     from understudy.store.search.asked import Wanted
 
     await say(log, [user("x " * 500 + "here is\n\nthe needle " + "y " * 500)])
@@ -227,7 +235,7 @@ async def test_a_snippet_is_around_the_words_and_masked_whole(log: SqliteLog) ->
 ODD = "ab \t\n\"*-()^:{}+.,'\\OR NEAR AND NOT é日本ß\u0301\u202e\0🙂ﬁ٣०Ⅷ_%"
 
 
-async def test_any_signs_can_be_said_and_asked_for(log: SqliteLog) -> None:
+async def test_any_signs_can_be_said_and_asked_for(log: Store) -> None:
     random = Random(3)
     texts = ["".join(random.choices(ODD, k=40)) for _ in range(60)]
     await say(log, [user(text) for text in texts])
@@ -241,7 +249,7 @@ async def test_any_signs_can_be_said_and_asked_for(log: SqliteLog) -> None:
             await search(log, typed, owner=owner, folder=folder)
 
 
-async def test_very_many_hits_are_read_in_pages(log: SqliteLog) -> None:
+async def test_very_many_hits_are_read_in_pages(log: Store) -> None:
     await say(log, [user("again") for _ in range(2000)], at=0.0)
     page = await search(log, "again", limit=100)
     assert len(page.hits) == 100

@@ -36,7 +36,7 @@ from understudy.store.postgres.connecting import checked_url, place_of
 from understudy.store.postgres.incarnation import Incarnation
 from understudy.store.postgres.processes import has_ended, is_here
 from understudy.store.postgres.reader import Question, Reader, Rows
-from understudy.store.postgres.searching import NoSearch
+from understudy.store.postgres.searching import DatabaseSearch
 from understudy.store.postgres.upkeep import Upkeep
 from understudy.store.postgres.writer import Answer, Job, Row, Writer
 from understudy.store.postgres.writes import Heads, number_of
@@ -92,8 +92,8 @@ class PostgresLog(Upkeep):
         return self._place
 
     @property
-    def search(self) -> NoSearch:
-        return NoSearch()
+    def search(self) -> DatabaseSearch:
+        return DatabaseSearch(self._connected)
 
     def time(self) -> float:
         """The database's, so that it is the same for all, whatever the clocks of their machines say."""

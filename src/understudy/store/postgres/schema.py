@@ -4,7 +4,7 @@ A change of this schema expands first and contracts a version later: `min_reader
 builds may go on to use the tables. Functions are replaced where they stand; one that needs other arguments gets another name.
 """
 
-VERSION = 1
+VERSION = 2
 MIN_READER = 1
 
 FENCED, GONE, EXISTS, MOVED, OTHER_GROUP, LEASE_ENDED = "UD001", "UD002", "UD003", "UD004", "UD005", "UD006"
@@ -64,6 +64,22 @@ MIGRATIONS: tuple[str, ...] = (
         requests bigint NOT NULL,
         PRIMARY KEY(name, day)
     );
+    """,
+    # What can be found by a search: words of texts, made by whoever searches.
+    """
+    CREATE TABLE texts(
+        place bigint NOT NULL,                 -- rises with time
+        conversation bigint NOT NULL,
+        seq int NOT NULL,
+        at float8 NOT NULL,
+        role text NOT NULL,
+        folder text NOT NULL,
+        words tsvector NOT NULL,
+        PRIMARY KEY(conversation, seq)
+    );
+    CREATE INDEX texts_by_words ON texts USING gin(words);
+    CREATE INDEX texts_by_place ON texts(place);
+    CREATE TABLE indexed(conversation bigint PRIMARY KEY, upto int NOT NULL, folder text NOT NULL);
     """,
 )
 
@@ -216,6 +232,8 @@ CREATE OR REPLACE FUNCTION u_delete(c bigint) RETURNS void LANGUAGE sql AS $$
     DELETE FROM said WHERE conversation = c;
     DELETE FROM older_digests WHERE conversation = c;
     DELETE FROM inbox WHERE conversation = c;
+    DELETE FROM texts WHERE conversation = c;
+    DELETE FROM indexed WHERE conversation = c;
 $$;
 
 -- A hint, after which others look for themselves. Where nobody else is there, nothing is said.

@@ -42,7 +42,7 @@ class Upkeep:
 
     async def size(self) -> int:
         """What the tables take, with their indexes, and with the room that deleted rows have left."""
-        names = "('conversations'), ('records'), ('said'), ('inbox'), ('claims'), ('workers'), ('older_digests')"
+        names = "('conversations'), ('records'), ('said'), ('inbox'), ('claims'), ('workers'), ('older_digests'), ('texts')"
         return int((await self._rows(f"SELECT sum(pg_total_relation_size(t::regclass))::bigint FROM (VALUES {names}) x(t)"))[0][0])
 
     async def used(self) -> int:
@@ -92,11 +92,16 @@ class Upkeep:
     @contextmanager
     def _one_moment(self) -> Generator[Connection[Any]]:
         """As everything stood at one moment, whoever writes meanwhile."""
+        with self._connected() as connection:
+            connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            yield connection
+            connection.execute("ROLLBACK")
+
+    @contextmanager
+    def _connected(self) -> Generator[Connection[Any]]:
         try:
             with connect(self._url, "look") as connection:
-                connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
                 yield connection
-                connection.execute("ROLLBACK")
         except (psycopg.Error, OSError) as error:
             raise explain(error, self._place) from error
 
