@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+MOST_WITH_HOOKS = 1000  # conversations; what goes is made again, as after a restart
+
 
 class Preparing:
     def __init__(
@@ -73,6 +75,8 @@ class Preparing:
         if config.hooks or has_hook_files(str(config.cwd), config.home, self._env):
             from understudy.engine.hooks.of_conversation import open_hooks  # few users have any
 
+            if len(self._hooks) > MOST_WITH_HOOKS:
+                self._hooks.pop(next(iter(self._hooks)))
             known = self._hooks.get(conversation_id)
             if known is None or known[0] != config.cwd:
                 known = self._hooks[conversation_id] = config.cwd, open_hooks(config, self._env, conversation_id, private_tmp)

@@ -276,13 +276,20 @@ class TurnHooks:
         seconds: float = 0.0,
     ) -> list[Said]:
         meant: list[Meant] = []
+        commands: set[str] = set()  # of Claude Code's files: the same one is run once, wherever it stands
         for order, judged in self._hooks.of(event):
             hook = judged.hook
+            if hook.file.family == "claude" and hook.command in commands:
+                continue
+            if hook == left_out:
+                commands.add(hook.command)
             views = [] if hook == left_out else [view for view in seen.views[hook.file.family] if _means(hook, view)]
             if len(views) > MOST_VIEWS and hook.guards:
                 raise ToolError(
                     _blocked(seen, f"it changes more files than a hook is asked about ({MOST_VIEWS}): use several patches")
                 )
+            if views and hook.file.family == "claude" and not hook.detached:
+                commands.add(hook.command)
             for view in views[:MOST_VIEWS]:
                 told = {"tool_name": view.tool, "tool_input": view.input, **more}
                 if hook.file.family == "claude":
