@@ -40,6 +40,10 @@ def test_they_are_made_once_and_left_as_they_are(program: Program) -> None:
     assert (made.code, made.err, again.code) == (0, "", 0)
     assert f"has the tables for conversations now (version {VERSION})" in made.out
     assert "are as they should be" in again.out
+    assert "0 conversations" in program.call("doctor").out
+    backup = program.call("backup", str(program.cwd / "copy"))
+    assert (backup.code, (program.cwd / "copy").exists()) == (1, False)
+    assert "is backed up by the tools of PostgreSQL" in backup.err
     checked = program.call("store", "check")
     assert checked.code == 0
     assert "0 conversations" in checked.out
