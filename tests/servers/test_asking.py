@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.protocol.jsonrpc import Response
+from understudy.protocol.records import BudgetAsked
 from understudy.servers.client_answers import NOT_READABLE
 from understudy.servers.failures import InvalidParams
 from understudy.servers.mcp.asking import check_answer, read_answer, read_decision, read_word
@@ -90,13 +91,13 @@ def test_a_no_can_come_with_a_word_to_the_model(result: Any, word: str) -> None:
     ],
 )
 def test_every_known_way_to_say_no_is_understood_where_others_are_refused(result: Any) -> None:
-    check_answer(result)
+    check_answer(BudgetAsked("call1", "tokens", 2, 1, 3), result)
 
 
 @pytest.mark.parametrize("result", [{"decision": "perhaps"}, {"decision": {"rejected": {}}}, {"decision": None}])
 def test_a_decision_that_nobody_knows_is_refused_where_it_can_be(result: Any) -> None:
     with pytest.raises(InvalidParams, match="is no decision"):
-        check_answer(result)
+        check_answer(BudgetAsked("call1", "tokens", 2, 1, 3), result)
 
 
 @pytest.mark.parametrize(

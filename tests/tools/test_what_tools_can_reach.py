@@ -117,7 +117,7 @@ def test_a_context_gives_judged_acts_and_nothing_else() -> None:
     public = {name for name in dir(ToolContext) if not name.startswith("_")}
     looking = {"list_files", "read_file", "read_lines", "search", "view_image"}
     running = {"run_command", "start_session", "write_input"}
-    assert public == {"apply_patch", "edit_file", "show_plan", *looking, *running, "call_other_server", "use_resources"}
+    assert public == {"apply_patch", "edit_file", "show_plan", "ask_user", *looking, *running, "call_other_server", "use_resources"}
     assert ToolContext.__slots__ == ("_call_id", "_host")
 
 

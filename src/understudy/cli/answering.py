@@ -10,6 +10,7 @@ import msgspec
 from understudy.cli.answers import read_answer
 from understudy.cli.question_lines import print_question
 from understudy.cli.terminal import open_console
+from understudy.cli.typed_answers import TypedAnswers
 from understudy.cli.viewing import PersonViewer
 from understudy.engine.answering import Outcome
 from understudy.engine.approvals import CLIENT
@@ -23,8 +24,8 @@ from understudy.errors import AgentError
 from understudy.policy.visible import make_visible
 from understudy.protocol.callers import LOCAL
 from understudy.protocol.choices import Decision
-from understudy.protocol.ops import Decide
-from understudy.protocol.records import Question, TurnEnded
+from understudy.protocol.ops import Answer, Decide
+from understudy.protocol.records import Question, TurnEnded, UserInputAsked
 
 PROMPT = "  [y]es, yes for the [s]ession, [n]o, [q]uit the turn, Enter leaves it open? "
 HINT = "  Please answer y, s, n or q, or press Enter."
@@ -47,7 +48,7 @@ class Answered(msgspec.Struct, frozen=True):
         return told if self.turn is None else {**told, "turn": self.turn}
 
 
-async def answer(engine: Engine, asked: OpenQuestion, decision: Decision, word: str = "", *, quiet: bool = False) -> Answered:
+async def answer(engine: Engine, asked: OpenQuestion, op: Decide, *, quiet: bool = False) -> Answered:
     """Returns once it is known whether the answer counts, and once a turn that was taken up for it is over.
 
     Raises `AgentError` where it is not taken.
@@ -58,11 +59,11 @@ async def answer(engine: Engine, asked: OpenQuestion, decision: Decision, word: 
     viewer.following.go_live()
     try:
         durable = Durable()
-        op = Decide(asked.question.call_id, decision, CLIENT, asked.turn, word=word, asked_at=asked.asked_at)
         outcome = await handle.decide(op, durable)
         taken_up = handle.facts.runs_here
         if not quiet:
-            counts = f"{decision.replace('_', ' ')}: {make_visible(asked.question.call_id)}"
+            said = "answered" if isinstance(op, Answer) else op.decision.replace("_", " ")
+            counts = f"{said}: {make_visible(asked.question.call_id)}"
             _say({"counts": counts, "closed": CLOSED, "requested": REQUESTED}[outcome])
         if taken_up:
             viewer.begin_telling()
@@ -72,6 +73,10 @@ async def answer(engine: Engine, asked: OpenQuestion, decision: Decision, word: 
         return Answered(asked.conversation_id, asked.question.call_id, outcome, viewer.turn if taken_up else None)
     finally:
         viewer.following.stop()
+
+
+def decision_on(asked: OpenQuestion, decision: Decision, word: str = "") -> Decide:
+    return Decide(asked.question.call_id, decision, CLIENT, asked.turn, word=word, asked_at=asked.asked_at)
 
 
 def _say(text: str) -> None:
@@ -141,16 +146,18 @@ async def put_to_person(engine: Engine, asked: OpenQuestion) -> bool:
     following = handle.follow(watcher)
     following.go_live()
     try:
-        decision = await _decision(console, watcher)
+        op = await (
+            _typed(console, watcher, asked) if isinstance(asked.question, UserInputAsked) else _decision(console, watcher, asked)
+        )
     finally:
         following.stop()
-    if decision == "left":
+    if op == "left":
         return False
-    if decision == "closed":
+    if op == "closed":
         console.print(f"\n{CLOSED}", soft_wrap=True, markup=False, highlight=False)
-    elif decision is not None:
+    elif op is not None:
         try:
-            await answer(engine, asked, decision)
+            await answer(engine, asked, op)
         except AgentError as error:
             console.print(f"{error}", style="red", soft_wrap=True, markup=False, highlight=False)
     console.print()
@@ -173,7 +180,22 @@ class _Closing(QuietViewer):
             self.closed.set_result(None)
 
 
-async def _decision(console: Any, watcher: _Closing) -> Decision | Literal["left", "closed"] | None:
+async def _typed(console: Any, watcher: _Closing, asked: OpenQuestion) -> Decide | Literal["left", "closed"] | None:
+    """What the model wants to know. None: nothing was answered, so it is left open."""
+    assert isinstance(asked.question, UserInputAsked)
+    typed = TypedAnswers(asked.question)
+    while True:
+        console.print(typed.prompt(), end="", soft_wrap=True, markup=False, highlight=False)
+        console.file.flush()
+        line = await _line_or(watcher.closed)
+        if not line:
+            return "closed" if line is None else "left"
+        if typed.take(line):
+            op = typed.op(asked.turn, asked.asked_at)
+            return op if isinstance(op, Answer) else None
+
+
+async def _decision(console: Any, watcher: _Closing, asked: OpenQuestion) -> Decide | Literal["left", "closed"] | None:
     """None: it is left open."""
     while True:
         console.print(PROMPT, end="", soft_wrap=True, markup=False, highlight=False)
@@ -188,7 +210,7 @@ async def _decision(console: Any, watcher: _Closing) -> Decision | Literal["left
             return None
         decision = read_answer(line)
         if decision is not None:
-            return decision
+            return decision_on(asked, decision)
         console.print(HINT, markup=False, highlight=False)
 
 

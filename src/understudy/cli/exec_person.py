@@ -22,10 +22,8 @@ from understudy.cli.telling import Teller
 from understudy.cli.terminal import TerminalConsole, one_line, open_console
 from understudy.cli.viewing import Asking
 from understudy.config.model import Config
-from understudy.engine.approvals import CLIENT
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.handle import Handle
-from understudy.protocol.choices import Decision
 from understudy.protocol.items import Message
 from understudy.protocol.ops import Decide
 from understudy.protocol.records import (
@@ -194,8 +192,8 @@ class ExecPersonViewer(ExecViewer):
     def question_closed(self, call_id: str, turn: str) -> None:
         self._asking.withdraw(call_id)
 
-    def _answer(self, call_id: str, decision: Decision, asked_at: float) -> None:
-        self.handle.submit_soon(Decide(call_id, decision, CLIENT, asked_at=asked_at))
+    def _answer(self, op: Decide) -> None:
+        self.handle.submit_soon(op)
 
     def _leave(self) -> None:
         """The end of input is nobody's yes, and no denial either: the question stays open."""

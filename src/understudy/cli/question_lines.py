@@ -3,6 +3,7 @@
 import time
 from typing import Any
 
+import msgspec
 from rich.console import Console
 
 from understudy.cli.listing import ago
@@ -13,7 +14,14 @@ from understudy.policy.question_text import kind_of, question_text, what_yes_lif
 from understudy.policy.quoting import quote_command
 from understudy.policy.visible import make_visible
 from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
-from understudy.protocol.records import BudgetAsked, CommandApprovalAsked, HookApprovalAsked, PatchApprovalAsked, ToolApprovalAsked
+from understudy.protocol.records import (
+    BudgetAsked,
+    CommandApprovalAsked,
+    HookApprovalAsked,
+    PatchApprovalAsked,
+    ToolApprovalAsked,
+    UserInputAsked,
+)
 
 
 def print_question(console: Console, each: OpenQuestion) -> None:
@@ -94,6 +102,8 @@ def as_json(each: OpenQuestion) -> dict[str, Any]:
             told |= {"limit": limit, "used": used, "allowed": allowed, "raised_to": raised_to}
         case HookApprovalAsked(event=event, hook=hook, tool=tool, shown=shown, reason=reason):
             told |= {"event": event, "hook": hook, "tool": tool, "shown": shown, "reason": reason}
+        case UserInputAsked(questions=questions):
+            told["questions"] = msgspec.to_builtins(questions)
     return told
 
 

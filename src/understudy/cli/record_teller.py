@@ -53,6 +53,7 @@ from understudy.protocol.records import (
     TurnStarted,
     UndoEnded,
     UndoStarted,
+    UserInputAsked,
     UserMessage,
 )
 
@@ -103,9 +104,14 @@ class RecordTeller:
                 | BudgetAsked(call_id=call_id)
                 | ToolApprovalAsked(call_id=call_id)
                 | HookApprovalAsked(call_id=call_id)
+                | UserInputAsked(call_id=call_id)
             ):
                 self._calls.pop(call_id, None)
                 teller.question(question_text(record, self._cwd))
+            case ApprovalDecided(effective=True, answers=dict(answers)):
+                from understudy.policy.user_input import answered_text  # few turns ask the user anything
+
+                teller.answer("answered:", answered_text(answers))
             case ApprovalDecided(effective=True, decision=decision, word=word, by=by) as decided:
                 who = "" if by == LOCAL_NAME else f" by {by}"
                 place = decided.from_afar()

@@ -15,15 +15,15 @@ from understudy.cli.event_lines import delta_line, event_lines
 from understudy.cli.record_teller import RecordTeller
 from understudy.cli.telling import Teller
 from understudy.cli.terminal import open_console
+from understudy.cli.typed_answers import TypedAnswers
 from understudy.cli.watched_end import COMPLETED, FAILED, WatchedEnd
 from understudy.engine.approvals import CLIENT
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.handle import Handle
 from understudy.errors import AgentError
 from understudy.policy.question_text import question_text
-from understudy.protocol.choices import Decision
 from understudy.protocol.ops import Decide, Interrupt
-from understudy.protocol.records import ApprovalDecided, Entry, Question, TurnEnded
+from understudy.protocol.records import ApprovalDecided, Entry, Question, TurnEnded, UserInputAsked
 
 NOBODY = "nobody can be asked, because standard input is not a terminal"
 
@@ -114,8 +114,8 @@ class TerminalViewer(WatchedEnd):
     def terminal(self) -> Console:
         raise NotImplementedError
 
-    def _answer(self, call_id: str, decision: Decision, asked_at: float) -> None:
-        self.handle.submit_soon(Decide(call_id, decision, CLIENT, asked_at=asked_at))
+    def _answer(self, op: Decide) -> None:
+        self.handle.submit_soon(op)
 
     def _leave(self) -> None:
         """The end of input is nobody's yes, and no denial either: the question stays open."""
@@ -188,18 +188,20 @@ class JsonViewer(TerminalViewer):
 class Asking:
     """Reads a person's answers from the terminal without keeping the event loop from anything. One question at a time."""
 
-    def __init__(self, answer: Callable[[str, Decision, float], None], leave: Callable[[], None]) -> None:
-        """`answer` is told the call, the decision, and when the question was put that the person has seen."""
+    def __init__(self, answer: Callable[[Decide], None], leave: Callable[[], None]) -> None:
         self._answer = answer
         self._leave = leave
-        self._open: dict[str, tuple[Console, float]] = {}
+        self._open: dict[str, tuple[Console, float]] = {}  # when the question was put that the person has seen
+        self._typed: dict[str, TypedAnswers] = {}  # to what the model wants to know
         self._prompted: Console | None = None  # the cursor stands behind a prompt there
 
     def ask(self, question: Question, console: Console, asked_at: float) -> None:
         self._open[question.call_id] = console, asked_at
+        if isinstance(question, UserInputAsked):
+            self._typed[question.call_id] = TypedAnswers(question)
         if len(self._open) == 1:
             asyncio.get_running_loop().add_reader(sys.stdin.fileno(), self._heard)
-            self._prompt(console)
+            self._prompt(question.call_id, console)
 
     def has(self, call_id: str) -> bool:
         return call_id in self._open
@@ -209,12 +211,14 @@ class Asking:
         before = next(iter(self._open), None)
         if call_id is None:
             self._open.clear()
+            self._typed.clear()
         else:
             self._open.pop(call_id, None)
+            self._typed.pop(call_id, None)
         if not self._open:
             asyncio.get_running_loop().remove_reader(sys.stdin.fileno())
         elif (first := next(iter(self._open))) != before:
-            self._prompt(self._open[first][0])
+            self._prompt(first, self._open[first][0])
 
     def end_line(self) -> None:
         """Something is about to be told while nobody has answered here: it begins in a line of its own, not behind the prompt."""
@@ -222,9 +226,10 @@ class Asking:
         if prompted is not None:
             prompted.print()
 
-    def _prompt(self, console: Console) -> None:
+    def _prompt(self, call_id: str, console: Console) -> None:
         self.end_line()
-        _print_prompt(console)
+        typed = self._typed.get(call_id)
+        _print_prompt(console, prompt(console.width) if typed is None else typed.prompt())
         self._prompted = console
 
     def _heard(self) -> None:
@@ -237,17 +242,23 @@ class Asking:
             return
         self._prompted = None  # the Enter of the person has ended the line
         call_id, (console, asked_at) = next(iter(self._open.items()))
+        if (typed := self._typed.get(call_id)) is not None:
+            if typed.take(line):
+                self._answer(typed.op(asked_at=asked_at))
+            else:
+                self._prompt(call_id, console)
+            return
         decision = read_answer(line)
         if decision is None:
             console.print(HINT)
-            self._prompt(console)
+            self._prompt(call_id, console)
         else:
-            self._answer(call_id, decision, asked_at)
+            self._answer(Decide(call_id, decision, CLIENT, asked_at=asked_at))
 
 
-def _print_prompt(console: Console) -> None:
+def _print_prompt(console: Console, text: str) -> None:
     """What was typed before is no answer to this: the question before it may have been answered elsewhere in that moment."""
     with suppress(OSError, termios.error):  # no terminal
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
-    console.print(prompt(console.width), end="", soft_wrap=True)
+    console.print(text, end="", soft_wrap=True, markup=False, highlight=False)
     console.file.flush()

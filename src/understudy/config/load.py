@@ -262,6 +262,7 @@ def build_config(
         developer_instructions=_first(overrides.developer_instructions, read.text("developer_instructions")),
         compact_prompt=_first(overrides.compact_prompt, read.text("compact_prompt")),
         include_plan_tool=overrides.include_plan_tool or False,
+        plans=overrides.mode == "plan",
         mcp_wait_seconds=_first(read.amount("understudy.mcp.wait_seconds"), MCP_WAIT_SECONDS),
         policy_rules=read.tables("policy.rules"),
         projects=check_projects(read),

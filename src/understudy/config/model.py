@@ -90,6 +90,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     developer_instructions: str | None
     compact_prompt: str | None
     include_plan_tool: bool
+    plans: bool  # nothing may be changed, whatever the sandbox mode, until the user has agreed to a plan
     mcp_servers: tuple[McpServer, ...]  # whose tools are offered
     disabled_servers: tuple[McpServer, ...]
     mcp_wait_seconds: float  # that a first request waits for them

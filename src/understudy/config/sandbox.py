@@ -53,7 +53,7 @@ def places_of(config: Config, known: Pins | None = None) -> Places:
         roots,
         masked=masked,
         protected=sandbox.protect,
-        contained=sandbox.mode != "danger-full-access",
+        contained=config.plans or sandbox.mode != "danger-full-access",
         known=known,
     )
 

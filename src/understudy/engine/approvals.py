@@ -15,7 +15,7 @@ import msgspec
 from understudy.config.questions import QuestionSettings
 from understudy.engine.tail import Tail
 from understudy.protocol.choices import Decision
-from understudy.protocol.ops import Decide
+from understudy.protocol.ops import Answer, Decide
 from understudy.protocol.records import (
     ApprovalDecided,
     BudgetAsked,
@@ -23,6 +23,7 @@ from understudy.protocol.records import (
     Noticed,
     Question,
     ToolApprovalAsked,
+    UserInputAsked,
 )
 from understudy.tools.host import ApprovalAnswer
 
@@ -34,9 +35,9 @@ logger = logging.getLogger(__name__)
 CLIENT = "client"
 
 
-def decided_notice(decision: Decision, source: str) -> str:
+def decided_notice(decision: Decision, source: str, *, is_input: bool = False) -> str:
     """What viewers are told of a decision that no person has made."""
-    return f"approval {decision}: {source}"
+    return f"question not answered: {source}" if is_input else f"approval {decision}: {source}"
 
 
 def timed_out(seconds: float) -> str:
@@ -61,6 +62,10 @@ class Approvals:
     def waits(self) -> bool:
         """Whether a question stays open although nobody can be asked."""
         return self._settings.unasked == "wait"
+
+    @property
+    def seconds_to_answer(self) -> float:
+        return self._settings.timeout_seconds
 
     def has_early(self, call_id: str) -> bool:
         """Whether answers are kept until the turn has put its question again: they are on record only then."""
@@ -103,15 +108,16 @@ class Approvals:
             _, early = self._early.setdefault(call_id, (recorded, []))
             early.append(op)
             return early[0] is op
-        counts = waiter is not None and not waiter.done()
+        counts = waiter is not None and not waiter.done() and asked is not None and _fits(asked, op)
         if not counts:
             logger.info("answer %s to %s came too late and is ignored", decision, call_id)
         key = asked.key if counts and isinstance(asked, CommandApprovalAsked | ToolApprovalAsked) else None
         self._record(op, turn, counts=counts, key=key)
         if counts and waiter is not None:
             if op.source != CLIENT:
-                self._tail.append(Noticed(decided_notice(decision, op.source)), turn=turn)
-            waiter.set_result(ApprovalAnswer(decision, op.source, op.word))
+                notice = decided_notice(decision, op.source, is_input=isinstance(asked, UserInputAsked))
+                self._tail.append(Noticed(notice), turn=turn)
+            waiter.set_result(ApprovalAnswer(decision, op.source, op.word, op.answers if isinstance(op, Answer) else {}))
         return counts
 
     def _record(self, op: Decide, turn: str, *, counts: bool, key: str | None) -> None:
@@ -127,6 +133,7 @@ class Approvals:
             op.door,
             op.address,
             op.client,
+            op.answers if counts and isinstance(op, Answer) else msgspec.UNSET,
         )
         self._tail.append(decided, turn=turn)
 
@@ -150,6 +157,13 @@ class Approvals:
 
         opened = OpenedQuestion(tail.conversation_id, turn, tail.state.overrides.cwd or "", question)
         tail.when_committed(lambda: None if tail.failure else on_question(opened))
+
+
+def _fits(question: Question, op: Decide) -> bool:
+    """What the model wants to know takes words, or a no; what it wants to do takes no words."""
+    if isinstance(question, UserInputAsked):
+        return isinstance(op, Answer) or op.decision in ("denied", "abort")
+    return not isinstance(op, Answer)
 
 
 def _is_same(one: Question, other: Question) -> bool:

@@ -196,7 +196,7 @@ class Beginning:
     def _start(self, turn_id: str, setup: TurnSetup, by: str, *, compacts: bool = False) -> None:
         self._approvals.begin_turn(setup.config.questions, setup.on_question)
         shared = (self._sandbox, self._approvals, self._read_letters, self._long_commands, lambda: self.unsaved)
-        turn = Turn(turn_id, self._tail, setup, *shared, compacts=compacts)
+        turn = Turn(turn_id, self._tail, setup, *shared, compacts=compacts, renew=self.setup)
         if self._letters.compaction_left:
             self._letters.compaction_left = False
             if not compacts:

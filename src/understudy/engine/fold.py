@@ -58,6 +58,7 @@ from understudy.protocol.records import (
     TurnStarted,
     UndoEnded,
     UndoStarted,
+    UserInputAsked,
     UserMessage,
 )
 from understudy.store.log import Status, Summary
@@ -329,6 +330,7 @@ class State(msgspec.Struct, eq=False):
         HookApprovalAsked: _asked,
         HookRan: _hook_ran,
         PromptBlocked: _prompt_blocked,
+        UserInputAsked: _asked,
         ServersChecked: _nothing,
         ApprovalDecided: _decided,
         AnswerRejected: _answer_rejected,

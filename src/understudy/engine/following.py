@@ -38,6 +38,7 @@ from understudy.protocol.records import (
     TurnDropped,
     TurnEnded,
     TurnStarted,
+    UserInputAsked,
     UserMessage,
 )
 
@@ -49,7 +50,7 @@ logger = logging.getLogger(__name__)
 _LOCATES_MESSAGE = frozenset({UserMessage, TurnStarted, RequestSent, PromptBlocked})
 _ACTED_UPON = frozenset(
     {
-        *(CommandApprovalAsked, PatchApprovalAsked, BudgetAsked, ToolApprovalAsked, HookApprovalAsked),
+        *(CommandApprovalAsked, PatchApprovalAsked, BudgetAsked, ToolApprovalAsked, HookApprovalAsked, UserInputAsked),
         *(ApprovalDecided, ToolAnswered, TurnEnded),
     }
 )
@@ -334,7 +335,12 @@ class Following:
             case ToolAnswered(output=output):
                 self._viewer.question_closed(output.call_id, entry.turn)
             case (
-                CommandApprovalAsked() | PatchApprovalAsked() | BudgetAsked() | ToolApprovalAsked() | HookApprovalAsked()
+                CommandApprovalAsked()
+                | PatchApprovalAsked()
+                | BudgetAsked()
+                | ToolApprovalAsked()
+                | HookApprovalAsked()
+                | UserInputAsked()
             ) as question:
                 if self._is_asked():
                     self._viewer.question(question, entry.turn)

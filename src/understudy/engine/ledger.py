@@ -35,6 +35,7 @@ from understudy.protocol.records import (
     ToolCallEnded,
     TurnEnded,
     TurnStarted,
+    UserInputAsked,
     UserMessage,
 )
 
@@ -318,6 +319,7 @@ class Ledger:
         BudgetAsked: _budget_asked,
         ToolApprovalAsked: _asked,
         HookApprovalAsked: _asked,
+        UserInputAsked: _asked,
         ServersChecked: _servers_checked,
         ApprovalDecided: _decided,
         UserMessage: _user_message,

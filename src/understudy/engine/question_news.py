@@ -31,6 +31,7 @@ from understudy.protocol.records import (
     PatchApprovalAsked,
     Question,
     ToolApprovalAsked,
+    UserInputAsked,
 )
 
 logger = logging.getLogger(__name__)
@@ -86,6 +87,8 @@ class OpenedQuestion(msgspec.Struct, frozen=True):
                 told["limit"] = limit
             case HookApprovalAsked(tool=tool, hook=hook):
                 told |= {"tool": fit(tool), "hook": fit(hook)}
+            case UserInputAsked():
+                pass
         return told
 
 

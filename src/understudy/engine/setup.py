@@ -259,6 +259,10 @@ def _preamble(config: Config, places: Places) -> tuple[Message, ...]:
     messages = [Message("user", (InputText(environment_context(config)),))]
     if config.developer_instructions:
         messages.insert(0, Message("developer", (InputText(config.developer_instructions),)))
+    if config.plans:
+        from understudy.engine.planning.words import PLAN_MODE  # few turns only plan
+
+        messages.append(PLAN_MODE)
     folders = project_folders(str(config.cwd))
     if config.skills and skill_folders(config.home, folders):
         from understudy.engine.skill_list import skills_message  # few users have any
@@ -289,9 +293,10 @@ def user_instructions_message(text: str) -> str:
 def environment_context(config: Config) -> str:
     network = "enabled" if config.sandbox.network == "on" else "restricted"
     cwd = str(config.cwd).replace("\r", "\\r").replace("\n", "\\n")  # a folder's name must not add lines of its own
+    mode = "read-only" if config.plans else config.sandbox.mode
     return (
         f"<environment_context>\n\nCurrent working directory: {cwd}\nApproval policy: {config.approval_policy}\n"
-        f"Sandbox policy: {config.sandbox.mode}\nNetwork access: {network}\n\n\n</environment_context>"
+        f"Sandbox policy: {mode}\nNetwork access: {network}\n\n\n</environment_context>"
     )
 
 

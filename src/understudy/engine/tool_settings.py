@@ -23,13 +23,13 @@ def tool_settings(config: Config, provider: Provider, env: Mapping[str, str]) ->
     sandbox = config.sandbox
     roots = tuple(str(root) for root in dict.fromkeys((config.cwd, *sandbox.writable_roots)))
     key_variables = [name for name in (provider.env_key, *provider.env_http_headers.values()) if name]
-    containment = None
-    if sandbox.mode != "danger-full-access":
+    containment, mode = None, "read-only" if config.plans else sandbox.mode
+    if mode != "danger-full-access":
         containment = Containment(
-            mode=sandbox.mode,
-            writable_roots=roots if sandbox.mode == "workspace-write" else (),
-            network=sandbox.network,
-            unix_sockets=sandbox.unix_sockets,
+            mode=mode,
+            writable_roots=roots if mode == "workspace-write" else (),
+            network="off" if config.plans and sandbox.mode == "danger-full-access" else sandbox.network,
+            unix_sockets=sandbox.unix_sockets and not config.plans,
             masked=tuple(str(path) for path in sandbox.mask),
             protected=sandbox.protect,
             private_tmp="",  # each conversation has its own
@@ -40,7 +40,8 @@ def tool_settings(config: Config, provider: Provider, env: Mapping[str, str]) ->
     return ToolSettings(
         cwd=str(config.cwd),
         approval_policy=config.approval_policy,
-        sandbox_mode=sandbox.mode,
+        sandbox_mode=mode,
+        plans=config.plans,
         containment=containment,
         roots=roots,
         environment=shell_environment(config.shell_environment, env, provider_keys=key_variables),

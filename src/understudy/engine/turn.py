@@ -73,8 +73,11 @@ class Turn:
         unsaved: "Callable[[], UnsavedTexts | None]",
         *,
         compacts: bool = False,
+        renew: Callable[[], TurnSetup] | None = None,
     ) -> None:
-        """`compacts`: it was begun without a message, to have the model sum up what was before."""
+        """`compacts`: it was begun without a message, to have the model sum up what was before. `renew`: what it is to run with
+        once its user has chosen another mode.
+        """
         self.turn_id = turn_id
         self.sandbox = sandbox
         self.listens = False  # it waits for the model: nothing of it is under way here
@@ -89,6 +92,7 @@ class Turn:
         self._unsaved = unsaved
         self._compacts = compacts
         self._requests_before = tail.state.requests
+        self._renew = renew
         self._left_before = set(tail.state.waiting)  # by a turn that was cut off; what comes from now on is for this one
         self._budget = TurnBudget()
         self._standing: str | None = None  # an answer without the form that was asked for, which stands if there is no other
@@ -136,6 +140,8 @@ class Turn:
             await self._read_letters()
             if self._left_before.issuperset(state.waiting):  # those are for the next message's turn
                 return TurnEnded("completed")
+        if state.questions and self._setup.config.plans and not await self._plan_is_settled(taken_up=True):
+            return TurnEnded("completed", state.answer)
         while True:
             try:
                 called = await self._ask_model()
@@ -160,8 +166,26 @@ class Turn:
                 await self._context.when_asked(self)
             if self._hooks is not None and not state.waiting and not await self._hooks.may_stop(state.answer):
                 continue
+            if not state.waiting and self._setup.config.plans and await self._plan_is_settled():
+                continue
             if not state.waiting:  # input that came meanwhile is read before the turn may end
                 return TurnEnded("completed", state.answer)
+
+    async def _plan_is_settled(self, *, taken_up: bool = False) -> bool:
+        """In plan mode: whether the user has said what becomes of the plan, so that the turn goes on."""
+        from understudy.engine.planning.review import review_plan, waits_for_review  # few turns only plan
+
+        if taken_up and not waits_for_review(self._tail.state):
+            return True  # it waits for something else
+        if not await review_plan(self._tail.state, self.turn_id, self.ask, self.record):
+            return False
+        if self._renew is not None:
+            self._change_setup(self._renew())
+        return True
+
+    def _change_setup(self, setup: TurnSetup) -> None:
+        self._setup = msgspec.structs.replace(setup, offered=self._setup.offered)
+        self._context.use(self._setup)
 
     def notify(self, ended: TurnEnded) -> None:
         """Its end is appended: tell the user's program, if there is one, once that is on disk."""
@@ -257,8 +281,16 @@ class Turn:
 
     def _new_context(self) -> tuple[Message, ...]:
         """What the model is told of its place, unless it has been told just that."""
-        preamble = self._setup.preamble
-        return () if preamble == self._tail.state.history.context else preamble
+        preamble, before = self._setup.preamble, self._tail.state.history.context
+        if preamble == before:
+            return ()
+        if not before:
+            return preamble
+        from understudy.engine.planning.words import PLAN_MODE, PLAN_OVER  # the context seldom changes
+
+        if PLAN_MODE in before and PLAN_MODE not in preamble:
+            return (*preamble, PLAN_OVER)
+        return () if before == (*preamble, PLAN_OVER) else preamble
 
     def _called_since(self, length: int) -> bool:
         return FunctionCallOutput in map(type, self._tail.state.items[length:])

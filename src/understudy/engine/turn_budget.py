@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from understudy.engine.budgets import Asks, BudgetKeeper
 
 NO_LIMITS = Budget()
+PLAN_CALL = "plan-"  # begins the ids of questions about a plan: they belong to no call of the model
 
 
 class TurnBudget:

@@ -14,7 +14,9 @@ from understudy.servers.items import shapes as s
 from understudy.servers.rest.shapes import Conversation as Standing
 from understudy.servers.rest.shapes import OpenQuestion, Row
 
-Answer = Literal["approve", "approve_for_session", "deny", "stop"]
+Answer = Literal["approve", "approve_for_session", "deny", "stop"] | Mapping[str, str]
+"""What the model wants to know (`asked.questions`) is answered by a mapping: by the id of each question a label, or other words."""
+
 _DECISIONS: dict[str, Decision] = {
     "approve": "approved",
     "approve_for_session": "approved_for_session",
@@ -42,6 +44,9 @@ class Question:
 
     async def answer(self, answer: Answer, word: str = "") -> None:
         """`word`: what the model is told with a no."""
+        if isinstance(answer, Mapping):
+            await self._conversation.backend.answer(self._conversation.id, self.asked.call_id, answer, self.asked.mark)
+            return
         decision = _DECISIONS.get(answer)
         if decision is None:
             raise UnderstudyError(f"{answer!r} is no answer: give one of {', '.join(_DECISIONS)}", "bad_request")

@@ -21,12 +21,12 @@ from understudy.protocol.callers import LOCAL
 from understudy.protocol.choices import Decision
 from understudy.protocol.items import Message
 from understudy.protocol.ops import Archive, Decide, Delete
-from understudy.protocol.records import Overrides
+from understudy.protocol.records import Overrides, Question
 from understudy.servers.http.answers import Refusal
 from understudy.servers.items.codec import ItemCodec
 from understudy.servers.items.lines import ItemLines
 from understudy.servers.items.shapes import Items, Update
-from understudy.servers.rest.acting import NewConversation, NewMessage, content_of, terms_of
+from understudy.servers.rest.acting import NewAnswer, NewConversation, NewMessage, answer_to, checked_decision, content_of, terms_of
 from understudy.servers.rest.event_stream import codec_at
 from understudy.servers.rest.failures import Problem, code_of, to_refusal
 from understudy.servers.rest.items import items_of
@@ -114,11 +114,19 @@ class LocalBackend:
             return await items_of(await self._find(conversation), EventsWanted(after=after, limit=PAGE))
 
     async def decide(self, conversation: str, call_id: str, decision: Decision, word: str, mark: float) -> None:
+        op = Decide(call_id, decision, CLIENT, word=word if decision in ("denied", "abort") else "", asked_at=mark)
+        await self._answer(conversation, call_id, lambda question: checked_decision(question, op))
+
+    async def answer(self, conversation: str, call_id: str, answers: Mapping[str, str], mark: float) -> None:
+        new = NewAnswer(call_id=call_id, answers=dict(answers), mark=mark)
+        await self._answer(conversation, call_id, lambda question: answer_to(question, new, ""))
+
+    async def _answer(self, conversation: str, call_id: str, op_for: Callable[[Question], Decide]) -> None:
         with _told():
             handle = await self._find(conversation)
             durable = Durable()
-            if handle.open_question(call_id) is not None:
-                op = Decide(call_id, decision, CLIENT, word=word if decision in ("denied", "abort") else "", asked_at=mark)
+            if (question := handle.open_question(call_id)) is not None:
+                op = op_for(question)
                 if await handle.decide(op, durable) != "closed":
                     await durable
                     return

@@ -80,6 +80,10 @@ class RemoteBackend:
         body = {"call_id": call_id, "decision": decision, "message": word, "mark": mark}
         await self._ask("POST", f"{_one(conversation)}/decisions", dict[str, Any], body)
 
+    async def answer(self, conversation: str, call_id: str, answers: Mapping[str, str], mark: float) -> None:
+        body = {"call_id": call_id, "answers": dict(answers), "mark": mark}
+        await self._ask("POST", f"{_one(conversation)}/answers", dict[str, Any], body)
+
     async def interrupt(self, conversation: str) -> bool:
         return (await self._ask("POST", f"{_one(conversation)}/interrupt", Stopped)).interrupted
 

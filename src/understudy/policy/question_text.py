@@ -5,6 +5,7 @@ from typing import Literal
 from understudy.policy.budget_words import amount, budget_question, budget_state
 from understudy.policy.mcp_tools import tool_message
 from understudy.policy.questions import CommandQuestion, PatchQuestion, command_message, patch_message
+from understudy.policy.user_input import input_text
 from understudy.policy.visible import make_visible
 from understudy.protocol.records import (
     BudgetAsked,
@@ -13,10 +14,11 @@ from understudy.protocol.records import (
     PatchApprovalAsked,
     Question,
     ToolApprovalAsked,
+    UserInputAsked,
 )
 
 _CODEX = "Allow Codex to "
-Kind = Literal["command", "patch", "tool", "budget", "hook"]
+Kind = Literal["command", "patch", "tool", "budget", "hook", "user_input"]
 
 
 def kind_of(question: Question) -> Kind:
@@ -31,6 +33,8 @@ def kind_of(question: Question) -> Kind:
             return "budget"
         case HookApprovalAsked():
             return "hook"
+        case UserInputAsked():
+            return "user_input"
 
 
 def question_text(question: Question, cwd: str) -> str:
@@ -53,6 +57,8 @@ def _message(question: Question, cwd: str) -> str:
             from understudy.policy.hook_words import hook_message  # few users have hooks
 
             return hook_message(question)
+        case UserInputAsked():
+            return input_text(question)
 
 
 def why_asked(question: Question) -> str:
@@ -80,11 +86,15 @@ def why_asked(question: Question) -> str:
             return budget_state(question)
         case HookApprovalAsked(failed=failed, hook=hook):
             return _one_line(f"the hook {hook} has failed" if failed else f"the hook {hook} asks")
+        case UserInputAsked():
+            return "the model wants to know it before it goes on"
 
 
 def why_beyond_text(question: Question) -> str | None:
     """Why it is asked, where `question_text` does not say so itself; what a yes lifts it always says."""
     match question:
+        case UserInputAsked():
+            return None
         case BudgetAsked() | HookApprovalAsked() | CommandApprovalAsked(retries=True) | CommandApprovalAsked(typed_at=str()):
             return None
         case CommandApprovalAsked(note=note, reason=reason):
@@ -112,6 +122,8 @@ def what_yes_lifts(question: Question) -> str:
             return f"the limit is raised to {amount(limit, raised_to)}"
         case HookApprovalAsked(tool=tool):
             return "only what the hook keeps back: rules and sandbox hold as ever" if tool else "the message is read by the model"
+        case UserInputAsked():
+            return "nothing: the answer is only told to the model"
 
 
 def _one_line(text: str) -> str:

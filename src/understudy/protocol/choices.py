@@ -4,6 +4,7 @@ from typing import Literal, get_args
 
 ApprovalPolicy = Literal["untrusted", "on-failure", "on-request", "never"]
 SandboxMode = Literal["read-only", "workspace-write", "danger-full-access"]
+Mode = Literal["default", "plan"]  # plan: nothing is changed until the user has agreed to a plan
 NetworkMode = Literal["off", "loopback", "on"]
 Decision = Literal["approved", "approved_for_session", "denied", "abort"]
 OutputStream = Literal["stdout", "stderr"]

@@ -116,7 +116,7 @@ class ApprovalRequest(Event, frozen=True, tag="approval_request"):
     """A question that the wire of old has no event of its own for."""
 
     call_id: str
-    kind: Literal["budget", "mcp-tool-approval", "hook"]  # also the `codex_elicitation` of its question
+    kind: Literal["budget", "mcp-tool-approval", "hook", "user-input"]  # also the `codex_elicitation` of its question
     message: str
 
 

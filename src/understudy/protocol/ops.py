@@ -8,7 +8,7 @@ import msgspec
 
 from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.choices import Decision
-from understudy.protocol.records import UserMessage
+from understudy.protocol.records import Answers, UserMessage
 
 
 class Send(msgspec.Struct, frozen=True, tag="send", omit_defaults=True):
@@ -53,6 +53,12 @@ class Decide(msgspec.Struct, frozen=True, tag="decide", omit_defaults=True):
         return msgspec.structs.replace(self, turn=turn)
 
 
+class Answer(Decide, frozen=True, tag="answer", omit_defaults=True):
+    """Answer what the model wants to know (`UserInputAsked`): a yes with words. An empty one says that nobody answered."""
+
+    answers: Answers = {}
+
+
 class Compact(msgspec.Struct, frozen=True, tag="compact", omit_defaults=True):
     """Have the model sum up what was before: between two requests of the running turn, or in a turn of its own."""
 
@@ -94,7 +100,7 @@ class Rename(msgspec.Struct, frozen=True, tag="rename", omit_defaults=True):
     by: str = LOCAL_NAME
 
 
-Op = Send | Interrupt | Cancel | Decide | Compact | Resume | Archive | Delete | Undo | Rename
+Op = Send | Interrupt | Cancel | Decide | Answer | Compact | Resume | Archive | Delete | Undo | Rename
 
 
 class Accepted(msgspec.Struct, frozen=True, gc=False):

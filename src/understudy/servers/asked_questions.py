@@ -6,8 +6,8 @@ from collections.abc import Callable
 from understudy.engine.handle import Handle
 from understudy.protocol.choices import Decision
 from understudy.protocol.jsonrpc import RequestId, Response
-from understudy.protocol.ops import Decide
-from understudy.protocol.records import Question
+from understudy.protocol.ops import Answer, Decide
+from understudy.protocol.records import Answers, Question, UserInputAsked
 
 logger = logging.getLogger(__name__)
 
@@ -21,10 +21,13 @@ class AskedQuestions:
         read_answer: Callable[[Response], tuple[Decision, str]],
         withdraw: Callable[[RequestId], None],
         answered: Callable[[RequestId], None] = lambda request_id: None,
+        *,
+        read_input: Callable[[UserInputAsked, Response], tuple[Decision, str, Answers]],
     ) -> None:
         """`read_answer`: a decision, and where it came from. `withdraw`: tell the client that nobody waits for its answer."""
         self._handle = handle
         self._read_answer = read_answer
+        self._read_input = read_input
         self._tell_withdrawn = withdraw
         self._tell_answered = answered
         self._asked: dict[tuple[str, str], tuple[RequestId, Question]] = {}  # by turn and call
@@ -57,5 +60,11 @@ class AskedQuestions:
         if self._handle.open_question(question.call_id) not in (None, question):
             logger.info("the answer to %s is to a question that has changed meanwhile", question.call_id)
             return
-        decision, source = self._read_answer(response)
+        if isinstance(question, UserInputAsked):
+            decision, source, answers = self._read_input(question, response)
+            if decision == "approved":
+                self._handle.submit_soon(Answer(question.call_id, decision, source, key[0], asked_at=asked_at, answers=answers))
+                return
+        else:
+            decision, source = self._read_answer(response)
         self._handle.submit_soon(Decide(question.call_id, decision, source, key[0], asked_at=asked_at))

@@ -147,7 +147,7 @@ class ExecEvents:
                 if isinstance(ended.record, r.Compacted):
                     self._usage = ended.record.total or self._usage
                 return []
-            case a.Image() | a.BudgetQuestion():
+            case a.Image() | a.BudgetQuestion() | a.UserQuestion():
                 return []
             case _:
                 assert_never(item)

@@ -53,6 +53,7 @@ from understudy.protocol.records import (
     TurnStarted,
     UndoEnded,
     UndoStarted,
+    UserInputAsked,
     UserMessage,
 )
 from understudy.servers.event_codec import Encoded
@@ -166,6 +167,8 @@ def project(record: Record) -> tuple[events.Event, ...]:
             return (events.ApprovalRequest(asked.call_id, "hook", hook_question_text(asked)),)
         case HookRan() | PromptBlocked():  # nor this
             return (events.BackgroundEvent(visible(told)),) if (told := record.describe()) else ()
+        case UserInputAsked() as asked:
+            return (events.ApprovalRequest(asked.call_id, "user-input", input_question_text(asked)),)
         case ServersChecked() as checked:
             return (events.BackgroundEvent(told),) if (told := checked.describe()) else ()
         case AnswerRejected(problem=problem):
@@ -251,6 +254,12 @@ def hook_question_text(asked: HookApprovalAsked) -> str:
     from understudy.policy.hook_words import hook_question
 
     return hook_question(asked)
+
+
+def input_question_text(asked: UserInputAsked) -> str:
+    from understudy.policy.user_input import input_text
+
+    return input_text(asked)
 
 
 def shown_reason(reason: str | None) -> str | UnsetType:

@@ -29,6 +29,7 @@ from understudy.protocol.records import (
     ToolApprovalAsked,
     TurnEnded,
     TurnStarted,
+    UserInputAsked,
     UserMessage,
 )
 from understudy.servers.request_scope import REQUEST, RequestScope
@@ -143,7 +144,7 @@ class Telemetry:
                 self._turn(conversation_id, entry.turn, entry.at).begin_call(call_id, name, entry.at)
             case CommandApprovalAsked(call_id=call_id) | PatchApprovalAsked(call_id=call_id) | ToolApprovalAsked(call_id=call_id):
                 self._note(conversation_id, entry, call_id, "understudy.question_asked", {})
-            case BudgetAsked(call_id=call_id) | HookApprovalAsked(call_id=call_id):
+            case BudgetAsked(call_id=call_id) | HookApprovalAsked(call_id=call_id) | UserInputAsked(call_id=call_id):
                 self._note(conversation_id, entry, call_id, "understudy.question_asked", {})
             case ApprovalDecided(call_id=call_id, decision=decision, effective=True):
                 self._note(conversation_id, entry, call_id, "understudy.question_answered", {"understudy.decision": decision})

@@ -7,7 +7,7 @@ import msgspec
 
 from understudy.places.places import Places
 from understudy.protocol.choices import ApprovalPolicy, Decision, OutputStream, SandboxMode
-from understudy.protocol.records import Delta, Question, Record
+from understudy.protocol.records import Answers, Delta, Question, Record
 
 if TYPE_CHECKING:  # names only: a server starts before any tool is called
     from understudy.policy.rules import Rules
@@ -18,12 +18,16 @@ if TYPE_CHECKING:  # names only: a server starts before any tool is called
     from understudy.tools.unsaved_texts import UnsavedTexts
 
 
+PLANS = "plan mode is on, so nothing may be changed yet: look around, then propose a plan for the user to agree to"
+
+
 class ApprovalAnswer(msgspec.Struct, frozen=True):
     """A decision and who made it: the client, or the rule that answers when nobody can."""
 
     decision: Decision
     source: str
     word: str = ""  # what a person has to say to a refusal
+    answers: Answers = {}  # to what the model wanted to know
 
     def refusal(self, what: str) -> str:
         """The refusal as the model is told it."""
@@ -49,6 +53,7 @@ class ToolSettings(msgspec.Struct, frozen=True):
     most_sessions: int = 16  # commands of a conversation that may run beyond their calls
     idle_seconds: float = 1800.0  # after which one of them is ended, if the model does not ask for it
     output_tokens: int | None = None  # what a model is given of one output at most; None: our own measures
+    plans: bool = False  # plan mode: nothing is changed, whatever rules and people have allowed before
     state: str = ""  # our own folder, where conversations lock the folders that a command depends on; empty: they do not
 
 

@@ -33,6 +33,7 @@ class ToolEntry(msgspec.Struct, frozen=True):
     module: str
     class_name: str
     spec: Callable[[OfferConditions], ToolSpec | None]  # None: not offered
+    seldom: bool = False  # called: nothing of it is loaded ahead
     only_reads: bool = False  # it changes nothing and asks nobody, so several calls may run at once
 
 
@@ -85,12 +86,17 @@ def _view_image(offer: OfferConditions) -> ToolSpec | None:
     return ToolSpec("view_image", _text("view_image"), _VIEW) if offer.eyes else None
 
 
+def _request_user_input(offer: OfferConditions) -> ToolSpec:
+    return ToolSpec("request_user_input", _text("request_user_input"), _INPUT)
+
+
 # Every tool there is, in the order they are offered. A new one is a line here and a module that goes through `ToolContext`.
 TOOLS = (
     ToolEntry(("shell", "container.exec"), "understudy.tools.shell", "Shell", _shell),
     ToolEntry(("exec_command",), "understudy.tools.exec_command", "ExecCommand", _exec_command),
     ToolEntry(("write_stdin",), "understudy.tools.exec_command", "WriteStdin", _write_stdin),
     ToolEntry(("update_plan",), "understudy.tools.plan", "UpdatePlan", _update_plan),
+    ToolEntry(("request_user_input",), "understudy.tools.request_user_input", "RequestUserInput", _request_user_input, seldom=True),
     ToolEntry(("read_file",), "understudy.tools.read_file", "ReadFile", _read_file, only_reads=True),
     ToolEntry(("search",), "understudy.tools.search", "Search", _search, only_reads=True),
     ToolEntry(("list_files",), "understudy.tools.list_files", "ListFiles", _list_files, only_reads=True),
@@ -118,8 +124,9 @@ def only_reads(name: str) -> bool:
 def load_tools() -> Iterator[None]:
     """Have them, and what they can do, ready before a model calls one, step by step."""
     for entry in TOOLS:
-        find_tool(entry.names[0])
-        yield
+        if not entry.seldom:
+            find_tool(entry.names[0])
+            yield
     for module in _ACTS:
         import_module(module)
         yield
@@ -207,6 +214,14 @@ _PLAN = _object(
     },
     ["plan"],
 )
+_WORDS = {"type": "string"}
+_OPTION = {"type": "object", "properties": {"label": _WORDS, "description": _WORDS}}
+_INPUT_QUESTION = {
+    "type": "object",
+    "properties": {"id": _WORDS, "header": _WORDS, "question": _WORDS, "options": {"type": "array", "items": _OPTION}},
+    "required": ["id", "header", "question"],
+}
+_INPUT = _object({"questions": {"type": "array", "items": _INPUT_QUESTION}}, ["questions"])
 _PATCH = _object({"input": _TEXT}, ["input"])
 
 

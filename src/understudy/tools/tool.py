@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from understudy.protocol.items import FunctionCall
-from understudy.protocol.records import PlanUpdated
+from understudy.protocol.records import InputQuestion, PlanUpdated
 
 if TYPE_CHECKING:
     from understudy.tools.host import ToolHost
@@ -176,6 +176,12 @@ class ToolContext:
         from understudy.tools.acts.other_servers import use_resources
 
         return await use_resources(self._host, self._call_id, name, arguments)
+
+    async def ask_user(self, questions: tuple[InputQuestion, ...]) -> ToolOutput:
+        """Put questions to the user, and wait for the answers, however long they take. Nobody to ask: the model is told so."""
+        from understudy.tools.acts.asking_user import ask_user
+
+        return await ask_user(self._host, self._call_id, questions)
 
     def show_plan(self, plan: PlanUpdated) -> None:
         """Record what the model means to do, for those who watch."""

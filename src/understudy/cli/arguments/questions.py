@@ -2,8 +2,6 @@
 
 from understudy.cli.arguments.adding import ID, CommandParsers, add, add_json
 
-ANSWERS = ("yes", "session", "no", "abort")
-
 
 def add_questions(commands: CommandParsers) -> None:
     approvals = add(
@@ -26,7 +24,9 @@ def add_questions(commands: CommandParsers) -> None:
     )
     answer.set_defaults(action="answer")
     answer.add_argument("call", metavar="CALL", help="the question's call id or its first characters, or a conversation's id")
-    answer.add_argument("answer", metavar="ANSWER", choices=ANSWERS, help="yes, session (yes for the session), no, or abort")
+    told = "yes, session (yes for the session), no, abort; or words, or an option's number, for what the model wants to know"
+    answer.add_argument("answer", metavar="ANSWER", help=told)
+    answer.add_argument("more", metavar="ID=ANSWER", nargs="*", help="where the model wants to know several things")
     answer.add_argument("--conversation", metavar="ID", help=f"{ID}; needed if several have a question with this call id")
     answer.add_argument("--word", metavar="TEXT", help="a reason for the model, with a no")
     add_json(answer)

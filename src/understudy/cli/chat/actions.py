@@ -79,6 +79,12 @@ class Actions:
         console.print(Padding(table, (0, 0, 0, 2)))
 
     async def _plan(self, called: Called) -> None:
+        if called.rest:
+            if called.rest not in ("on", "off"):
+                raise BadRequest(f"/plan takes on or off, not {one_line(called.rest)}")
+            self._chat.choose(Overrides(mode="plan" if called.rest == "on" else "default"))
+            self._say(f"plan mode {called.rest}, {_NEXT}")
+            return
         entry = self._chat.showing.plan
         if entry is None or not isinstance(entry.record, PlanUpdated):
             self._say("there is no plan yet")

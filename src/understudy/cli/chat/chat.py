@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import Any
 
 from understudy.cli.chat.queue_file import Queued, QueueFile
-from understudy.cli.chat.showing import Face, Showing
+from understudy.cli.chat.showing import Face, Showing, ShownQuestion
 from understudy.engine.approvals import CLIENT
 from understudy.engine.engine import Engine
 from understudy.engine.fold import merge
@@ -218,6 +218,17 @@ class Chat:
         except AgentError:
             asked.answered = False
             raise
+
+    async def answer(self, asked: ShownQuestion, words: str) -> None:
+        """To the next of the things that the model wants to know; what is left of them is asked next."""
+        if asked.typed is None or asked.answered:
+            return
+        if asked.typed.take(words):
+            asked.answered = True
+            op = asked.typed.op(asked.turn, asked.asked_at)
+            self._face.changed()
+            await self.handle.submit(op)
+        self._face.changed()
 
     def model(self) -> str:
         """As the next message will have it."""

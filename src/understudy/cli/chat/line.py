@@ -56,6 +56,9 @@ class Line:
         if self._panel.refusing is not None:
             asked = self._panel.refusing
             self.stop_refusing()
+            if asked.typed is not None:
+                self._chat.begin(lambda: self._chat.answer(asked, self._pastes.put_back(text)))
+                return
             self._chat.begin(lambda: self._chat.decide(asked.question.call_id, "denied", self._pastes.put_back(text)))
         elif not text.strip():
             if queue:

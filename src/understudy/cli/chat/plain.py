@@ -24,6 +24,7 @@ class PlainTerminal:
         self._line = ""
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._asked = ""  # the question whose prompt was printed
+        self._prompted = ""  # that prompt
 
     @property
     def console(self) -> TerminalConsole:
@@ -32,9 +33,10 @@ class PlainTerminal:
     def changed(self) -> None:
         asked = next((each for each in self._chat.showing.questions.values() if not each.answered), None)
         call_id = asked.question.call_id if asked is not None else ""
-        if call_id and call_id != self._asked:
-            self._write(prompt(self._console.width))
-        self._asked = call_id
+        text = "" if asked is None else prompt(self._console.width) if asked.typed is None else asked.typed.prompt()
+        if call_id and (call_id, text) != (self._asked, self._prompted):
+            self._write(text)
+        self._asked, self._prompted = call_id, text
 
     def open(self, chat: Chat) -> None:
         self._chat = chat
@@ -97,6 +99,10 @@ class PlainTerminal:
 
     def _answer(self, line: str) -> None:
         """A letter or a word of ours; behind a `no` the rest of the line is a word to the model."""
+        asked = self._chat.showing.questions.get(self._asked)
+        if asked is not None and asked.typed is not None:
+            self._chat.begin(lambda: self._chat.answer(asked, line))
+            return
         first, _, rest = line.strip().partition(" ")
         decision = read_answer(line) or (read_answer(first.strip(",:;")) if rest else None)
         if decision is None or (rest and decision != "denied" and read_answer(line) is None):

@@ -9,9 +9,11 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout import FormattedTextControl
 
-from understudy.cli.chat.asking import PAUSE, decision_of, menu
+from understudy.cli.chat.asking import PAUSE, decision_of, input_menu, menu
 from understudy.cli.chat.chat import Chat
 from understudy.cli.chat.showing import ShownQuestion
+from understudy.cli.typed_answers import TypedAnswers
+from understudy.policy.user_input import one_line
 
 
 class QuestionPanel:
@@ -74,6 +76,9 @@ class QuestionPanel:
             if event.data.lower() == "v" and asked.folded:
                 self._chat.begin(lambda: self._view(asked))
                 return
+            if asked.typed is not None:
+                self._take_key(asked, asked.typed, event.data.lower(), refuse)
+                return
             decision = decision_of(event.data.lower(), asked.question)
             if decision == "denied":
                 refuse(asked)
@@ -87,6 +92,18 @@ class QuestionPanel:
 
         return keys
 
+    def _take_key(self, asked: ShownQuestion, typed: TypedAnswers, key: str, write: Callable[[ShownQuestion], None]) -> None:
+        """To something that the model wants to know."""
+        if key not in [offered for offered, _ in input_menu(typed.current)]:
+            return
+        if key == "w":
+            write(asked)
+        elif key == "q":
+            self._chat.begin(lambda: self._chat.decide(asked.question.call_id, "abort"))
+        else:
+            self._chat.begin(lambda: self._chat.answer(asked, "" if key == "n" else key))
+            self._last_key = monotonic()  # the next of them has a pause of its own
+
     async def _view(self, asked: ShownQuestion) -> None:
         self._chat.showing.tell_all_of(asked)
 
@@ -94,13 +111,19 @@ class QuestionPanel:
         asked = self.open()
         if asked is None:
             return []
+        if self.refusing is asked and asked.typed is not None:
+            return [("class:question", "  Enter sends what you type as the answer. Esc goes back")]
         if self.refusing is asked:
             return [("class:question", "  Enter denies it, and what you type is told to the model. Esc goes back")]
         if self._put_off:
             return [("class:question", "  a question is open: Tab on an empty line goes back to it")]
         if not self.takes_keys:
             return [("class:question", self._spell("  … a question: stop typing to answer it"))]
-        parts: StyleAndTextTuples = []
-        for key, about in menu(asked.question, self._width() - 2, folded=asked.folded):
+        if asked.typed is not None:
+            parts: StyleAndTextTuples = [("class:question", f"  {one_line(asked.typed.current.header)}")]
+            keys = input_menu(asked.typed.current)
+        else:
+            parts, keys = [], menu(asked.question, self._width() - 2, folded=asked.folded)
+        for key, about in keys:
             parts += [("", "  "), ("class:key", f"[{key}] "), ("", about)]
         return parts

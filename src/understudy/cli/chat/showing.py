@@ -10,6 +10,7 @@ from understudy.cli.chat.teller import ChatTeller
 from understudy.cli.record_teller import RecordTeller, question_text
 from understudy.cli.spending import cost_text, seconds_text, tokens_text
 from understudy.cli.terminal import TerminalConsole
+from understudy.cli.typed_answers import TypedAnswers
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.handle import Handle
 from understudy.protocol.records import (
@@ -30,6 +31,7 @@ from understudy.protocol.records import (
     ToolCallEnded,
     TurnEnded,
     TurnStarted,
+    UserInputAsked,
     UserMessage,
 )
 
@@ -60,6 +62,7 @@ class ShownQuestion:
         self.folded = folded  # not all that it is about was shown
         self.turn = turn
         self.asked_at = asked_at  # an answer names it, so that it hits no later question
+        self.typed = TypedAnswers(question) if isinstance(question, UserInputAsked) else None
         self.answered = False  # here; whether that counts, the log says
 
 

@@ -17,7 +17,7 @@ SLASHES = (
     Slash("help", "the keys and these commands"),
     Slash("model", "which model is asked, or another one from the next message on", "[MODEL]"),
     Slash("approvals", "when you are asked and what may be written, or change it from the next message on", "[POLICY] [SANDBOX]"),
-    Slash("plan", "the plan as it stands"),
+    Slash("plan", "the plan as it stands; on, off: plan mode, in which nothing is changed until you accept a plan", "[on|off]"),
     Slash("diff", "what the last turn that changed files changed; all: every turn", "[all]"),
     Slash("undo", "take back the patches of the last turn that changed files, or of another one", "[TURN]"),
     Slash("show", "all of something that was folded; without a number, the last one", "[N]"),

@@ -26,6 +26,7 @@ from understudy.engine.activity.steps import (
     Thought,
     Told,
     ToolCall,
+    UserQuestion,
     argv_of,
 )
 from understudy.engine.approvals import CLIENT, decided_notice
@@ -50,7 +51,7 @@ class Activity:
         begun, and may be refused. `one_turn`: nothing is watched after it, so commands that outlive it are cut off with it."""
         self._missed = {record.call_id: record for record in begun}
         self._calls = {call.call_id: call for call in called}  # of which no item tells yet
-        self._open: dict[str, Command | Patch | ToolCall | Image | BudgetQuestion] = {}  # by the id of the call
+        self._open: dict[str, Command | Patch | ToolCall | Image | BudgetQuestion | UserQuestion] = {}  # by the id of the call
         self._outlived: dict[int, Command] = {}  # sessions whose call's id was used again
         self._one_turn = one_turn
         self._waiting: dict[str, r.UserMessage] = {}  # accepted, not read by the model yet
@@ -89,7 +90,12 @@ class Activity:
                 del self._open[viewed.call_id]
                 return [began, Ended(item=began.item, how="done"), Told(viewed, viewed.describe(), foreign=True, repeats=True)]
             case (
-                r.CommandApprovalAsked() | r.PatchApprovalAsked() | r.ToolApprovalAsked() | r.BudgetAsked() | r.HookApprovalAsked()
+                r.CommandApprovalAsked()
+                | r.PatchApprovalAsked()
+                | r.ToolApprovalAsked()
+                | r.BudgetAsked()
+                | r.HookApprovalAsked()
+                | r.UserInputAsked()
             ) as question:
                 return self._asked(question)
             case r.ApprovalDecided() as decided:
@@ -216,17 +222,19 @@ class Activity:
         if question.call_id not in self._open:
             self._open[question.call_id] = item = asked_about(question)
             steps.append(Began(item))
+            if isinstance(item, UserQuestion):
+                self._calls.pop(item.call_id, None)
         return [*steps, Asked(question)]
 
     def _decide(self, decided: r.ApprovalDecided) -> list[Step]:
         if not decided.effective:
             return [Told(decided)]
-        words = self._decided = "" if decided.source == CLIENT else decided_notice(decided.decision, decided.source)
         item = self._open.get(decided.call_id)
+        words = self._decided = _words_of(decided, is_input=isinstance(item, UserQuestion))
         if item is not None:
             item.declined = decided.source == CLIENT and decided.decision in ("denied", "abort")
         steps: list[Step] = [Decided(decided, words)]
-        if isinstance(item, BudgetQuestion):
+        if isinstance(item, BudgetQuestion | UserQuestion):
             del self._open[decided.call_id]
             approved = decided.decision in ("approved", "approved_for_session")
             steps.append(Ended(item=item, how="done", success=approved))
@@ -289,7 +297,11 @@ def _work_of_end(ended: r.CommandEnded | r.PatchEnded | r.ToolCallEnded) -> Comm
             return _tool_call(ended, read_only=ended.read_only, missed=True)
 
 
-def asked_about(question: r.Question) -> Command | Patch | ToolCall | BudgetQuestion:
+def _words_of(decided: r.ApprovalDecided, *, is_input: bool) -> str:
+    return "" if decided.source == CLIENT else decided_notice(decided.decision, decided.source, is_input=is_input)
+
+
+def asked_about(question: r.Question) -> Command | Patch | ToolCall | BudgetQuestion | UserQuestion:
     """The item that a question is about, before it runs."""
     match question:
         case r.CommandApprovalAsked(call_id=call_id, command=argv, cwd=cwd):
@@ -302,6 +314,8 @@ def asked_about(question: r.Question) -> Command | Patch | ToolCall | BudgetQues
             return BudgetQuestion(call_id=call_id)
         case r.HookApprovalAsked(call_id=call_id, tool=tool, shown=shown):
             return BudgetQuestion(call_id=call_id, about=f"{tool or 'message'}: {shown}")
+        case r.UserInputAsked(call_id=call_id, questions=questions):
+            return UserQuestion(call_id=call_id, questions=questions)
 
 
 def _tool_call(

@@ -121,7 +121,13 @@ class BudgetQuestion(Work, kw_only=True):
     about: str = ""  # of a hook: what it keeps back
 
 
-Shown = Text | Thought | Compaction | Command | Patch | ToolCall | Image | BudgetQuestion
+class UserQuestion(Work, kw_only=True):
+    """What the model wants to know. It is over once it is answered."""
+
+    questions: tuple[r.InputQuestion, ...]
+
+
+Shown = Text | Thought | Compaction | Command | Patch | ToolCall | Image | BudgetQuestion | UserQuestion
 
 # -- steps
 

@@ -20,13 +20,17 @@ from understudy.protocol.records.files import (
 )
 from understudy.protocol.records.overrides import Budget, Overrides, Pin, Pins, Terms
 from understudy.protocol.records.questions import (
+    Answers,
     ApprovalDecided,
     BudgetAsked,
     CommandApprovalAsked,
     HookApprovalAsked,
+    InputOption,
+    InputQuestion,
     PatchApprovalAsked,
     Question,
     ToolApprovalAsked,
+    UserInputAsked,
 )
 from understudy.protocol.records.tools import OWN_SERVER, HookRan, PromptBlocked, ServersChecked, ToolCallBegan, ToolCallEnded
 from understudy.protocol.records.turns import (
@@ -52,6 +56,7 @@ from understudy.protocol.records.turns import (
 __all__ = [
     "OWN_SERVER",
     "AnswerRejected",
+    "Answers",
     "ApprovalDecided",
     "Budget",
     "BudgetAsked",
@@ -67,6 +72,8 @@ __all__ = [
     "HookApprovalAsked",
     "HookRan",
     "ImageViewed",
+    "InputOption",
+    "InputQuestion",
     "InputWritten",
     "ItemReceived",
     "LeftFile",
@@ -104,6 +111,7 @@ __all__ = [
     "TurnStarted",
     "UndoEnded",
     "UndoStarted",
+    "UserInputAsked",
     "UserMessage",
 ]
 
@@ -129,6 +137,7 @@ Record = (
     | HookApprovalAsked
     | HookRan
     | PromptBlocked
+    | UserInputAsked
     | ServersChecked
     | ApprovalDecided
     | AnswerRejected

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from understudy.protocol.choices import ApprovalPolicy, SandboxMode
+from understudy.protocol.choices import ApprovalPolicy, Mode, SandboxMode
 
 
 class Overrides(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -20,6 +20,7 @@ class Overrides(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     developer_instructions: str | None = None
     compact_prompt: str | None = None
     include_plan_tool: bool | None = None
+    mode: Mode | None = None
 
 
 class Budget(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

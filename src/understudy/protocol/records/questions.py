@@ -65,7 +65,33 @@ class HookApprovalAsked(msgspec.Struct, frozen=True, gc=False, tag="hook_approva
     failed: bool = False
 
 
-Question = CommandApprovalAsked | PatchApprovalAsked | BudgetAsked | ToolApprovalAsked | HookApprovalAsked
+class InputOption(msgspec.Struct, frozen=True, gc=False):
+    """One of the answers that a question offers; a person may always say something else."""
+
+    label: str
+    description: str = ""
+
+
+class InputQuestion(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """Something that the model wants to know."""
+
+    id: str
+    header: str  # a word or two
+    question: str
+    options: tuple[InputOption, ...] = ()  # none: in the person's own words
+
+
+class UserInputAsked(msgspec.Struct, frozen=True, gc=False, tag="user_input_asked"):
+    """The model asks the person something. It permits nothing: the answer is only told to the model."""
+
+    call_id: str
+    questions: tuple[InputQuestion, ...]
+
+
+Question = CommandApprovalAsked | PatchApprovalAsked | BudgetAsked | ToolApprovalAsked | HookApprovalAsked | UserInputAsked
+
+Answers = dict[str, tuple[str, ...]]
+"""What was answered, by the id of each question: a label, or other words."""
 
 
 class ApprovalDecided(msgspec.Struct, frozen=True, gc=False, tag="approval_decided"):
@@ -82,6 +108,7 @@ class ApprovalDecided(msgspec.Struct, frozen=True, gc=False, tag="approval_decid
     door: str = ""  # by which it came: `terminal`, `mcp-stdio`, `mcp-http`, `rest`, `page`, `acp`, …; empty where a rule answered
     address: str = ""  # of the machine from which it came, where it came over a network
     client: str = ""  # the program by which it came, as that calls itself: anybody can say anything
+    answers: Answers | msgspec.UnsetType = msgspec.UNSET  # to `UserInputAsked`
 
     def from_afar(self) -> str:
         """By which door of a server it came, from which address, by which program; empty where it came by none of them."""

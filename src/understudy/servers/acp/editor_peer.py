@@ -34,6 +34,7 @@ class EditorPeer:
         self.histories = Histories(sink)
         self.initialized = False
         self.gives_texts = False  # it has said that it answers fs/read_text_file
+        self.has_forms = False  # and elicitation/create
         self.sessions: dict[ConversationId, EditorSession] = {}
         self.lost: dict[ConversationId, Overrides | None] = {}  # sessions that could not be shown any more, with what was chosen
         self.reopening = asyncio.Lock()

@@ -17,6 +17,7 @@ async def initialize(client: EditorPeer, request: Request) -> Json:
         raise InvalidRequest("initialize was called before; it is called once")
     asked = params.read(params.Initialize, request.params)
     client.gives_texts = _gives_texts(asked.client_capabilities)
+    client.has_forms = _has_forms(asked.client_capabilities)
     client.initialized = True
     return {
         "protocolVersion": VERSION,
@@ -29,6 +30,14 @@ async def initialize(client: EditorPeer, request: Request) -> Json:
         "authMethods": [],
         "agentInfo": {"name": "understudy", "title": "Understudy", "version": __version__},
     }
+
+
+def _has_forms(capabilities: Json | None) -> bool:
+    match capabilities:
+        case {"elicitation": {"form": form}} if form not in (None, False):
+            return True
+        case _:
+            return False
 
 
 def _gives_texts(capabilities: Json | None) -> bool:

@@ -3,15 +3,17 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from understudy.config.model import Config
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.fold import merge
 from understudy.engine.handle import Handle
 from understudy.errors import AgentError, ConfigError, UnknownConversation, report_bug
-from understudy.protocol.jsonrpc import RequestId, notification_line
+from understudy.protocol.choices import Decision
+from understudy.protocol.jsonrpc import RequestId, Response, notification_line
 from understudy.protocol.ops import Cancel
-from understudy.protocol.records import Overrides, Question, TurnEnded, UserMessage
+from understudy.protocol.records import Answers, Overrides, Question, TurnEnded, UserInputAsked, UserMessage
 from understudy.servers.acp.content import Json
 from understudy.servers.acp.editor_peer import EditorPeer
 from understudy.servers.acp.editor_texts import EditorTexts
@@ -21,6 +23,9 @@ from understudy.servers.acp.prompt import RunningPrompt
 from understudy.servers.acp.settings import config_options, mode_of
 from understudy.servers.asked_questions import AskedQuestions, OnAnswer
 
+if TYPE_CHECKING:
+    from understudy.servers.acp.user_input import OneByOne
+
 logger = logging.getLogger(__name__)
 
 OUTPUT_SECONDS = 0.2  # between two updates about what commands print: each has all of it
@@ -29,6 +34,12 @@ PATIENCE_SECONDS = 10.0  # for a turn that was told to end
 
 def update_line(session_id: str, update: Json) -> bytes:
     return notification_line("session/update", {"sessionId": session_id, "update": update})
+
+
+def _read_input(asked: UserInputAsked, response: Response) -> tuple[Decision, str, Answers]:
+    from understudy.servers.acp.user_input import read_input
+
+    return read_input(asked, response)
 
 
 class EditorSession:
@@ -46,7 +57,8 @@ class EditorSession:
         self._sink = client.sink
         self._held: list[bytes] = []
         self._holding = False
-        self._asked = AskedQuestions(handle, read_answer, self._withdraw)
+        self._asked = AskedQuestions(handle, read_answer, self._withdraw, read_input=_read_input)
+        self._one_by_one: dict[RequestId, OneByOne] = {}  # by the request that put the first of its questions
         self._when_shown: list[tuple[int, Callable[[], None]]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._mode = ""
@@ -174,12 +186,29 @@ class EditorSession:
 
     def _ask(self, question: Question, on_answer: OnAnswer) -> RequestId:
         about = self.projection.tools.about_question(question)
-        params: Json = {"sessionId": self.handle.id, "toolCall": about, "options": options(question)}
-        request_id, line = self._client.new_request("session/request_permission", params, on_answer)
+        if isinstance(question, UserInputAsked):
+            return self._ask_user(question, about, on_answer)
+        params: Json = {"toolCall": about, "options": options(question)}
+        return self._request("session/request_permission", params, on_answer)
+
+    def _ask_user(self, asked: UserInputAsked, about: Json, on_answer: OnAnswer) -> RequestId:
+        from understudy.servers.acp.user_input import OneByOne, ask_by_form  # few turns ask the user anything
+
+        if self._client.has_forms:
+            return ask_by_form(asked, self.handle.id, about["toolCallId"], self._request, on_answer)
+        asking = OneByOne(asked, about, self._request, on_answer)
+        request_id = asking.put()
+        self._one_by_one[request_id] = asking
+        return request_id
+
+    def _request(self, method: str, params: Json, on_answer: OnAnswer) -> RequestId:
+        request_id, line = self._client.new_request(method, {"sessionId": self.handle.id, **params}, on_answer)
         self._send(line)
         return request_id
 
     def _withdraw(self, request_id: RequestId) -> None:
+        asking = self._one_by_one.pop(request_id, None)
+        request_id = request_id if asking is None else asking.open
         self._send(self._client.withdraw(request_id))
 
     # -- settings

@@ -12,11 +12,13 @@ from understudy.servers.acp.content import Json
 from understudy.servers.failures import InvalidParams
 
 FULL_ACCESS = "full-access"
+PLAN = "plan"
 MODES: dict[str, tuple[str, str]] = {
     "untrusted": ("Ask for most", "asks before every command that is not known to be harmless, and before every patch"),
     "on-failure": ("Ask on failure", "runs in the sandbox, and asks where the sandbox refused something"),
     "on-request": ("Ask on request", "runs in the sandbox, and asks where the model wants to leave it"),
     "never": ("Never ask", "runs in the sandbox; what would leave it is refused"),
+    PLAN: ("Plan", "changes nothing until you have accepted a plan"),
     FULL_ACCESS: ("Full access", "asks nothing and has no sandbox: all rights of the account that runs understudy"),
 }
 _USUAL_EFFORTS = ("low", "medium", "high")
@@ -27,16 +29,20 @@ FULL_SANDBOX: SandboxMode = "danger-full-access"
 
 def mode_of(config: Config) -> str:
     policy = config.approval_policy
+    if config.plans:
+        return PLAN
     return FULL_ACCESS if policy == "never" and config.sandbox.mode == FULL_SANDBOX else policy
 
 
 def mode_overrides(mode: str, sandbox: SandboxMode | None) -> Overrides:
     """`sandbox`: what to go back to from full access; None: as it is. Raises `InvalidParams`."""
+    if mode == PLAN:
+        return Overrides(mode="plan")
     if mode == FULL_ACCESS:
-        return Overrides(approval_policy="never", sandbox=FULL_SANDBOX)
+        return Overrides(approval_policy="never", sandbox=FULL_SANDBOX, mode="default")
     if mode not in APPROVAL_POLICIES:
         raise InvalidParams(f"Invalid params: there is no mode {mode[:100]!r}; it can be {', '.join(MODES)}")
-    return msgspec.convert({"approval_policy": mode, "sandbox": sandbox}, Overrides)
+    return msgspec.convert({"approval_policy": mode, "sandbox": sandbox, "mode": "default"}, Overrides)
 
 
 def modes(config: Config) -> Json:

@@ -20,7 +20,7 @@ MOST_SHOWN = 64 * 1024  # characters of a command's output
 LONGEST_TITLE = 300
 _KINDS = {"read_file": "read", "view_image": "read", "list_files": "search", "search": "search"}
 
-Calls = a.Command | a.Patch | a.ToolCall | a.Image | a.BudgetQuestion
+Calls = a.Command | a.Patch | a.ToolCall | a.Image | a.BudgetQuestion | a.UserQuestion
 
 
 class _Shown(msgspec.Struct):
@@ -137,6 +137,8 @@ class ToolCalls:
                 return {"title": f"View {make_visible(path)}", "kind": "read", "content": [], "locations": [{"path": path}]}
             case a.BudgetQuestion(about=about) if about:
                 return {"title": make_visible(f"A hook keeps this back: {about}")[:LONGEST_TITLE], "kind": "other", "content": []}
+            case a.UserQuestion(questions=questions):
+                return {"title": make_visible(questions[0].question)[:LONGEST_TITLE], "kind": "other", "content": []}
             case a.BudgetQuestion():
                 return {"title": "Go on past the budget?", "kind": "other", "content": []}
 

@@ -2,6 +2,8 @@
 
 import time
 
+import msgspec
+
 from understudy.engine.approvals import CLIENT
 from understudy.policy.budget_words import budget_question
 from understudy.policy.mcp_tools import tool_message
@@ -11,18 +13,30 @@ from understudy.policy.visible import make_visible
 from understudy.protocol.choices import Decision
 from understudy.protocol.jsonrpc import Response
 from understudy.protocol.records import (
+    Answers,
     BudgetAsked,
     CommandApprovalAsked,
     HookApprovalAsked,
+    InputQuestion,
     PatchApprovalAsked,
     Question,
     ToolApprovalAsked,
+    UserInputAsked,
 )
 from understudy.servers.app_server.items import command_actions
 from understudy.servers.app_server.wire import Json, milliseconds
 from understudy.servers.client_answers import unusable
 
 COMMAND_DECISIONS = ["accept", "acceptForSession", "decline", "cancel"]
+
+
+class _Given(msgspec.Struct):
+    answers: tuple[str, ...] = ()
+
+
+class _UserInput(msgspec.Struct):
+    answers: dict[str, _Given]
+
 
 _DECISIONS: dict[str, Decision] = {
     "accept": "approved",
@@ -32,8 +46,8 @@ _DECISIONS: dict[str, Decision] = {
 }
 
 
-def question_request(question: Question, thread_id: str, turn_id: str, item_id: str, cwd: str) -> tuple[str, Json]:
-    """The method and the params by which it is put. `cwd`: files below it are named from there."""
+def question_request(question: Question, thread_id: str, turn_id: str, item_id: str, cwd: str, seconds: float) -> tuple[str, Json]:
+    """Method and params by which it is put. `cwd`: files below it are named from there. `seconds`: for an answer; 0: for ever."""
     about: Json = {"threadId": thread_id, "turnId": turn_id, "itemId": item_id, "startedAtMs": milliseconds(time.time())}
     match question:
         case CommandApprovalAsked():
@@ -47,8 +61,19 @@ def question_request(question: Question, thread_id: str, turn_id: str, item_id: 
             from understudy.policy.hook_words import hook_message  # few users have hooks
 
             return _elicitation("understudy", hook_message(question), about)
+        case UserInputAsked(questions=questions):
+            del about["startedAtMs"]
+            left = round(seconds * 1000) if seconds else None
+            asked = [_asked(each) for each in questions]
+            return "item/tool/requestUserInput", {**about, "questions": asked, "isBlocking": True, "autoResolutionMs": left}
         case BudgetAsked():
             return _elicitation("understudy", budget_question(question), about)
+
+
+def _asked(question: InputQuestion) -> Json:
+    options = [{"label": option.label, "description": option.description} for option in question.options]
+    told: Json = {"id": question.id, "header": question.header, "question": question.question}
+    return {**told, "isOther": True, "isSecret": False, "options": options or None}
 
 
 def _about_command(question: CommandApprovalAsked, about: Json) -> Json:
@@ -87,3 +112,17 @@ def read_answer(response: Response) -> tuple[Decision, str]:
             return "abort", CLIENT
         case _:
             return "denied", CLIENT
+
+
+def read_input(question: UserInputAsked, response: Response) -> tuple[Decision, str, Answers]:
+    """What was answered. An error, or nothing in it, is no answer, and is told to the model as that."""
+    if (refusal := unusable(response)) is not None:
+        return *refusal, {}
+    from understudy.policy.user_input import read_answers  # few turns ask the user anything
+
+    try:
+        given = msgspec.convert(response.result, _UserInput).answers
+        answers = read_answers(question, {name: each.answers for name, each in given.items()})
+    except (msgspec.ValidationError, ValueError) as error:
+        return "denied", f"the client's answer could not be used: {error}", {}
+    return ("approved", CLIENT, answers) if answers else ("denied", CLIENT, {})

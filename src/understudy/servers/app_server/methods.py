@@ -29,6 +29,7 @@ METHODS: dict[str, Handler] = {
     "account/logout": surroundings.log_out,
     "getAuthStatus": surroundings.auth_status,
     "permissionProfile/list": surroundings.list_profiles,
+    "collaborationMode/list": surroundings.list_modes,
     "skills/list": surroundings.list_skills,
     "hooks/list": surroundings.list_hooks,
 }

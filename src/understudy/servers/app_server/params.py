@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from understudy.protocol.choices import ApprovalPolicy, SandboxMode
+from understudy.protocol.choices import ApprovalPolicy, Mode, SandboxMode
 from understudy.servers.params_reading import read_params
 
 MOST_NESTED = 64  # levels of a config or a schema
@@ -104,6 +104,19 @@ class SandboxPolicy(_Params, kw_only=True):
     exclude_slash_tmp: bool | None = None
 
 
+class ModeSettings(msgspec.Struct, kw_only=True):
+    """As its clients spell them."""
+
+    model: str | None = None
+    reasoning_effort: str | None = None
+    developer_instructions: str | None = None
+
+
+class CollaborationMode(_Params, kw_only=True):
+    mode: Mode
+    settings: ModeSettings | None = None
+
+
 class TurnSettings(OneThread, kw_only=True):
     """What a client chooses from one turn on."""
 
@@ -115,6 +128,7 @@ class TurnSettings(OneThread, kw_only=True):
     approvals_reviewer: str | None = None
     sandbox_policy: SandboxPolicy | None = None
     permissions: str | None = None
+    collaboration_mode: CollaborationMode | None = None
 
 
 class StartTurn(TurnSettings, kw_only=True):

@@ -37,6 +37,9 @@ class _Place(NamedTuple):
     at: float
 
 
+PLAN = "<proposed_plan>"
+
+
 class Projection:
     def __init__(self, thread_id: str) -> None:
         self.thread_id = thread_id
@@ -136,6 +139,8 @@ class Projection:
                 return items.tool_call(known or self._new_id(item.call_id), item)
             case a.Image(path=path):
                 return items.image_view(known or self._new_id(item.call_id), path)
+            case a.UserQuestion():
+                return {"id": self._new_id(item.call_id)}  # that id is named in the question, and no item has it
             case a.BudgetQuestion():
                 return {"id": item.call_id}  # shown as a question only
 
@@ -145,7 +150,7 @@ class Projection:
 
     def _begin(self, item: a.Shown, place: _Place) -> list[Notice]:
         item.name = self._shape(item)
-        return [] if isinstance(item, a.BudgetQuestion) else self._open.begin(item.name, place.turn_id, place.at)
+        return [] if isinstance(item, a.BudgetQuestion | a.UserQuestion) else self._open.begin(item.name, place.turn_id, place.at)
 
     def _grew(self, grew: a.Grew, place: _Place) -> list[Notice]:
         if not grew.text and isinstance(grew.item, a.Command):
@@ -166,6 +171,8 @@ class Projection:
         if self._is_nothing(ended):
             return []
         begun: Json = item.name or self._shape(item)
+        if isinstance(item, a.Text) and PLAN in ended.text:
+            return self._ended_with_plan(ended, begun, place)
         notices = self._open.complete(self._end_shape(ended, begun), place.turn_id, place.at)
         if ended.how == "done":
             match item:
@@ -177,6 +184,25 @@ class Projection:
                     pass
         return notices
 
+    def _ended_with_plan(self, ended: a.Ended, begun: Json, place: _Place) -> list[Notice]:
+        """A plan that a message proposes is an item of its own, and not in the message."""
+        from understudy.engine.planning.words import split_plan  # few messages propose one
+
+        plan, text = split_plan(ended.text)
+        planned: Json = {"type": "plan", "id": f"{place.turn_id}-plan", "text": plan}
+        told = (
+            []
+            if not plan
+            else [
+                *self._open.begin({**planned, "text": ""}, place.turn_id, place.at),
+                *self._open.complete(planned, place.turn_id, place.at),
+            ]
+        )
+        notices = self._open.complete({**begun, "text": text}, place.turn_id, place.at)
+        if ended.how == "done":
+            self._last_message = notices[-1][1]["item"]
+        return [*told, *notices]
+
     def _is_nothing(self, ended: a.Ended) -> bool:
         """Whether no item is told of it: nothing was seen of it before, and there is nothing to see now."""
         match ended.item:
@@ -187,7 +213,7 @@ class Projection:
             case a.Command(missed=missed) | a.Patch(missed=missed):
                 return missed
             case item:
-                return isinstance(item, a.BudgetQuestion)
+                return isinstance(item, a.BudgetQuestion | a.UserQuestion)
 
     def _end_shape(self, ended: a.Ended, begun: Json) -> Json:
         match ended.item, ended.record:
@@ -273,8 +299,12 @@ class Projection:
 
     def status_object(self) -> Json:
         if self.turn is not None:
-            return {"type": "active", "activeFlags": ["waitingOnApproval"] if self.questions else []}
+            return {"type": "active", "activeFlags": self._waits_on()}
         return {"type": "systemError" if self.failed else "idle"}
+
+    def _waits_on(self) -> list[str]:
+        of_user = [isinstance(question, r.UserInputAsked) for question in self.questions.values()]
+        return ["waitingOnApproval"] * (not all(of_user)) + ["waitingOnUserInput"] * any(of_user)
 
     # -- records that stand for themselves
 

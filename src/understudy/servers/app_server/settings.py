@@ -50,15 +50,21 @@ def turn_overrides(params: TurnSettings) -> Overrides | None:
         config["model_reasoning_effort"] = params.effort
     if params.summary is not None:
         config["model_reasoning_summary"] = params.summary
+    chosen_mode = params.collaboration_mode
+    told = None if chosen_mode is None else chosen_mode.settings
+    if told is not None and told.reasoning_effort is not None:
+        config["model_reasoning_effort"] = told.reasoning_effort
     mode = _profile(params.permissions)
     if params.sandbox_policy is not None:
         mode = _read_policy(params.sandbox_policy, config)
     chosen = Overrides(
-        model=params.model,
+        model=params.model or (None if told is None else told.model),
         cwd=params.cwd,
         approval_policy=params.approval_policy,
         sandbox=mode,
         config=config or None,
+        developer_instructions=None if told is None else told.developer_instructions,
+        mode=None if chosen_mode is None else chosen_mode.mode,
     )
     return None if chosen == Overrides() else chosen
 
@@ -141,6 +147,6 @@ def thread_settings(config: Config) -> Json:
         "modelProvider": config.model_provider,
         "effort": effort,
         "summary": config.model_reasoning_summary,
-        "collaborationMode": {"mode": "default", "settings": mode},
+        "collaborationMode": {"mode": "plan" if config.plans else "default", "settings": mode},
         "personality": None,
     }

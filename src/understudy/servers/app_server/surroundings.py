@@ -241,3 +241,8 @@ async def _has_key(config: Config, provider: Provider) -> bool:
         return await Credentials(os.environ, config.home).key_soon(provider) is not None
     except MissingKey:
         return False
+
+
+async def list_modes(client: AppPeer, given: Raw | None) -> Json:
+    plan = {"name": "Plan", "mode": "plan", "model": None, "reasoning_effort": "medium"}
+    return {"data": [plan, {"name": "Default", "mode": "default", "model": None, "reasoning_effort": None}]}

@@ -5,16 +5,18 @@ import logging
 import time
 from collections.abc import Iterable
 
+from understudy.engine.approvals import CLIENT
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.fold import merge
 from understudy.engine.handle import Handle
+from understudy.engine.turn_budget import PLAN_CALL
 from understudy.errors import AgentError, UnknownConversation
 from understudy.protocol.jsonrpc import RequestId
-from understudy.protocol.ops import Accepted
-from understudy.protocol.records import Overrides, Question, TurnDropped, TurnEnded, UserMessage
+from understudy.protocol.ops import Accepted, Decide
+from understudy.protocol.records import Overrides, Question, TurnDropped, TurnEnded, UserInputAsked, UserMessage
 from understudy.servers.app_server import late_listener
 from understudy.servers.app_server.app_peer import AppPeer
-from understudy.servers.app_server.approvals import question_request, read_answer
+from understudy.servers.app_server.approvals import question_request, read_answer, read_input
 from understudy.servers.app_server.projection import Projection
 from understudy.servers.app_server.turn_shape import turn_object
 from understudy.servers.app_server.wire import Notice
@@ -42,7 +44,7 @@ class ThreadViewer:
         self._held: list[bytes] = []
         self._holding = 0
         self._late = late_listener.LateListener(self._send) if client.name in late_listener.NAMES else None
-        self._asked = AskedQuestions(handle, read_answer, self._withdraw, self._resolved)
+        self._asked = AskedQuestions(handle, read_answer, self._withdraw, self._resolved, read_input=read_input)
         self.promised: set[str] = set()  # ids of turns that the client was promised, and that have not begun
 
     @property
@@ -140,7 +142,9 @@ class ThreadViewer:
         self.tell(self.projection.delta(live, time.time()))
 
     def question(self, question: Question, turn: str) -> None:
-        if self.following.can_answer:
+        if isinstance(question, UserInputAsked) and question.call_id.startswith(PLAN_CALL):
+            self.handle.submit_soon(Decide(question.call_id, "denied", CLIENT, turn))  # its clients put the plan to their user
+        elif self.following.can_answer:
             self._asked.ask(question, turn, lambda on_answer: self._ask(question, turn, on_answer))
 
     def question_closed(self, call_id: str, turn: str) -> None:
@@ -162,7 +166,8 @@ class ThreadViewer:
     def _ask(self, question: Question, turn: str, on_answer: OnAnswer) -> RequestId:
         projection = self.projection
         item_id = projection.item_of(question.call_id)
-        method, params = question_request(question, projection.thread_id, projection.turn_id(turn), item_id, self.handle.facts.cwd)
+        cwd, seconds = self.handle.facts.cwd, self.handle.seconds_to_answer
+        method, params = question_request(question, projection.thread_id, projection.turn_id(turn), item_id, cwd, seconds)
         request_id, line = self._client.new_request(method, params, on_answer)
         self._send(line)
         return request_id

@@ -23,6 +23,7 @@ from understudy.protocol.records import (
     ToolApprovalAsked,
     TurnEnded,
     TurnStarted,
+    UserInputAsked,
 )
 from understudy.servers.http.metric_families import OTHER, Counter, Gauge, Histogram, SetCounter, page
 from understudy.tools.registry import TOOLS
@@ -51,6 +52,7 @@ _QUESTIONS: dict[type, str] = {
     ToolApprovalAsked: "tool",
     BudgetAsked: "budget",
     HookApprovalAsked: "hook",
+    UserInputAsked: "user_input",
 }
 _TOOLS = frozenset(name for entry in TOOLS for name in entry.names)
 _CHAT = "chat"
@@ -140,7 +142,12 @@ class Metrics:
                 self._turns.add(reason)
                 self._models.pop(conversation_id, None)
             case (
-                CommandApprovalAsked() | PatchApprovalAsked() | ToolApprovalAsked() | BudgetAsked() | HookApprovalAsked()
+                CommandApprovalAsked()
+                | PatchApprovalAsked()
+                | ToolApprovalAsked()
+                | BudgetAsked()
+                | HookApprovalAsked()
+                | UserInputAsked()
             ) as question:
                 self._asked.add(_QUESTIONS[type(question)])
             case ApprovalDecided(decision=decision, source=source, effective=True):

@@ -157,12 +157,12 @@ class ItemCodec:
                 return s.ToolCall(id=call, server=server, tool=tool, arguments=arguments or {}, **common)
             case a.Image(path=path):
                 return s.Image(id=known or self._next("image"), path=path, **common)
-            case a.BudgetQuestion():
+            case a.BudgetQuestion() | a.UserQuestion():
                 return s.Notice(id=known or self._next("notice"), text="", **common)
 
     def _ended(self, ended: a.Ended) -> list[s.AnyItem]:
         item = ended.item
-        if isinstance(item, a.BudgetQuestion):
+        if isinstance(item, a.BudgetQuestion | a.UserQuestion):
             return []
         told = self._of(item)
         status: s.Status = _SETTLED[ended.how] if ended.success or ended.how != "done" else "failed"

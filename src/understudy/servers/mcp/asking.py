@@ -32,6 +32,7 @@ from understudy.protocol.records import (
     PatchApprovalAsked,
     Question,
     ToolApprovalAsked,
+    UserInputAsked,
 )
 from understudy.servers.client_answers import unusable
 from understudy.servers.failures import InvalidParams
@@ -155,6 +156,10 @@ def question_params(question: Question, peer: Peer, handle: Handle) -> dict[str,
                 "codex_elicitation": "hook",
                 "codex_reason": hook_reason(question),
             }
+        case UserInputAsked():
+            from understudy.servers.mcp.input_forms import input_params  # few turns ask the user anything
+
+            return input_params(question)
         case BudgetAsked():
             return {
                 "message": budget_question(question),
@@ -215,6 +220,10 @@ def _tool_params(question: ToolApprovalAsked, peer: Peer) -> dict[str, Any]:
 
 def decision_on(asked: AskedQuestion, response: Response, client: str) -> Decide:
     """`client`: what the one that answers calls itself."""
+    if isinstance(asked.question, UserInputAsked):
+        from understudy.servers.mcp.input_forms import answer_on
+
+        return answer_on(asked.question, asked.turn, asked.asked_at, response, client)
     decision, source = read_answer(response)
     word = read_word(response)
     return Decide(asked.question.call_id, decision, source, asked.turn, word=word, asked_at=asked.asked_at, client=client)
@@ -239,10 +248,15 @@ def read_answer(response: Response) -> tuple[Decision, str]:
             return "denied", CLIENT
 
 
-def check_answer(result: Any) -> None:
+def check_answer(question: Question, result: Any) -> None:
     """For answers that come in a request of the client's: what cannot be understood can be refused there, and the question stays
     open. Raises `InvalidParams`.
     """
+    if isinstance(question, UserInputAsked):
+        from understudy.servers.mcp.input_forms import check_input
+
+        check_input(question, result)
+        return
     match result:
         case {"decision": decision} | {"action": "accept", "content": {"decision": decision}}:
             if not _denies(decision) and read_decision(decision) == "denied":

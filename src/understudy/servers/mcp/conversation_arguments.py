@@ -19,6 +19,7 @@ from understudy.servers.mcp.arguments import (
     flag,
     one_in,
     sequence,
+    table,
     text,
     whole_number,
 )
@@ -41,7 +42,7 @@ FORK = Arguments("an object", {"conversation_id": text, "message_id": text}, ("c
 RENAME = Arguments("an object", {"conversation_id": text, "title": text}, ("conversation_id", "title"))
 APPROVE = Arguments(
     "an object",
-    {"conversation_id": text, "call_id": text, "decision": one_in(DECISIONS)},
+    {"conversation_id": text, "call_id": text, "decision": one_in(DECISIONS), "answers": table},
     ("conversation_id", "call_id", "decision"),
 )
 

@@ -9,6 +9,7 @@ from understudy.errors import ConfigError, InvalidArguments, TooManyTurns, Unkno
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import InputText, Message
 from understudy.protocol.ops import Accepted, Archive, Cancel, Decide, Delete, Interrupt
+from understudy.protocol.records import UserInputAsked
 from understudy.servers.mcp import conversation_arguments as arguments
 from understudy.servers.mcp.arguments import WHERE_IDS_ARE, Arguments, overrides_from
 from understudy.servers.mcp.asking import read_decision
@@ -159,9 +160,14 @@ async def approve(call: Call) -> OnceDurable:
     call_id = values["call_id"]
     durable = Durable()
     outcome = "closed"
-    if handle.open_question(call_id) is not None:
-        decision, client = read_decision(values["decision"]), call.client.peer.calls_itself
-        op = Decide(call_id, decision, CLIENT, asked_at=handle.asked_at(call_id), client=client)
+    if (question := handle.open_question(call_id)) is not None:
+        client = call.client.peer.calls_itself
+        if isinstance(question, UserInputAsked):
+            from understudy.servers.mcp.input_forms import given_answer  # few turns ask the user anything
+
+            op = given_answer(question, values, handle.asked_at(call_id), client)
+        else:
+            op = Decide(call_id, read_decision(values["decision"]), CLIENT, asked_at=handle.asked_at(call_id), client=client)
         outcome = await handle.decide(op, durable)
     if outcome == "closed":
         await handle.committed()  # whoever closed it may have done so in this very moment

@@ -33,6 +33,7 @@ from understudy.protocol.records import (
     ToolApprovalAsked,
     ToolCallBegan,
     ToolCallEnded,
+    UserInputAsked,
 )
 from understudy.servers.sink import Sink
 
@@ -100,7 +101,7 @@ def describe(record: Record) -> str | None:
         case ItemReceived(item=Reasoning(summary=summary)) if summary:
             return _short(summary[0].text)
         case ItemReceived(item=FunctionCall(name=name)):
-            return None if name in ("shell", "apply_patch", "update_plan") else f"calls {_short(name)}"
+            return None if name in ("shell", "apply_patch", "update_plan", "request_user_input") else f"calls {_short(name)}"
         case CommandStarted(command=command):
             return f"runs {_short(quote_command(command))}"
         case CommandEnded(exit_code=code):
@@ -113,8 +114,15 @@ def describe(record: Record) -> str | None:
             return f"calls {_short(f'{tool} of {server}')}"
         case ToolCallEnded(tool=tool, failed=failed):
             return f"{_short(tool)} {'failed' if failed else 'ended'}"
-        case CommandApprovalAsked() | PatchApprovalAsked() | BudgetAsked() | ToolApprovalAsked() | HookApprovalAsked():
-            return f"asks for approval: {describe_question(record)}"
+        case (
+            CommandApprovalAsked()
+            | PatchApprovalAsked()
+            | BudgetAsked()
+            | ToolApprovalAsked()
+            | HookApprovalAsked()
+            | UserInputAsked()
+        ):
+            return describe_asking(record)
         case PlanUpdated(plan=plan):
             current = next((step.step for step in plan if step.status == "in_progress"), None)
             return f"plan: {_short(current)}" if current else "plan updated"
@@ -134,7 +142,14 @@ def describe(record: Record) -> str | None:
             return None
 
 
+def describe_asking(question: Question) -> str:
+    asks = "asks" if isinstance(question, UserInputAsked) else "asks for approval"
+    return f"{asks}: {describe_question(question)}"
+
+
 def describe_question(question: Question) -> str:
+    if isinstance(question, UserInputAsked):
+        return _short(question.questions[0].question)
     if isinstance(question, BudgetAsked):
         return f"more than {amount(question.limit, question.allowed)}"
     if isinstance(question, ToolApprovalAsked):

@@ -153,7 +153,7 @@ class Rounds:
             asked = None if name is None else find_asked(handle, name)
             if asked is None:
                 continue  # answered elsewhere meanwhile, or never asked
-            check_answer(answer)
+            check_answer(asked.question, answer)
             decisions.append(decision_on(asked, Response(key, answer), client))
         return decisions
 

@@ -104,7 +104,7 @@ def _decisions(found: FoundTask, answers: dict[str, Any], client: str) -> list[D
         asked = None if name is None else find_asked(found.handle, name)
         if asked is None or asked.turn != turn:
             continue
-        check_answer(answer)
+        check_answer(asked.question, answer)
         decisions.append(decision_on(asked, Response(key, answer), client))
     return decisions
 

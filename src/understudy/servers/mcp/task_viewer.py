@@ -21,13 +21,14 @@ from understudy.protocol.records import (
     Terms,
     ToolApprovalAsked,
     TurnEnded,
+    UserInputAsked,
 )
 from understudy.servers.failures import failed_result, to_text
 from understudy.servers.mcp.asking import CANNOT_BE_ASKED, CLIENT_GONE, question_params, why_unasked
 from understudy.servers.mcp.call import Call, ClientContext
 from understudy.servers.mcp.call_viewer import CallViewer
 from understudy.servers.mcp.peer import Peer
-from understudy.servers.mcp.progress import describe, describe_question
+from understudy.servers.mcp.progress import describe, describe_asking
 from understudy.servers.mcp.question_names import question_name
 from understudy.servers.mcp.task_names import TaskName, written_time
 from understudy.servers.presentation import Presentation
@@ -118,7 +119,9 @@ class TaskViewer(CallViewer):
         record = live.entry.record
         self._updated = live.entry.at
         self._said = describe(record) or self._said
-        if isinstance(record, CommandApprovalAsked | PatchApprovalAsked | ToolApprovalAsked | BudgetAsked | HookApprovalAsked):
+        if isinstance(
+            record, CommandApprovalAsked | PatchApprovalAsked | ToolApprovalAsked | BudgetAsked | HookApprovalAsked | UserInputAsked
+        ):
             self._asked_at[record.call_id] = live.entry.at
         if type(record) is ApprovalDecided and record.effective:
             self._stopped = self._stopped or record.decision == "abort"
@@ -240,7 +243,7 @@ class TaskViewer(CallViewer):
             for question in questions
         }
         first, *others = questions
-        asks = f"asks for approval: {describe_question(first)}" + (f", and {len(others)} more" if others else "")
+        asks = describe_asking(first) + (f", and {len(others)} more" if others else "")
         return told | {"status": "input_required", "statusMessage": asks, "inputRequests": requests}
 
     def _open_questions(self, handle: Handle, peer: Peer) -> list[Question]:

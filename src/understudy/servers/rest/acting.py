@@ -9,15 +9,16 @@ from understudy.engine.durable import Durable
 from understudy.engine.engine import Engine
 from understudy.engine.handle import Handle
 from understudy.errors import InvalidArguments, TooManyTurns
+from understudy.policy.user_input import read_answers
 from understudy.protocol.callers import Caller
-from understudy.protocol.choices import ApprovalPolicy, Decision, SandboxMode
+from understudy.protocol.choices import ApprovalPolicy, Decision, Mode, SandboxMode
 from understudy.protocol.items import ContentPart, InputText, Message
-from understudy.protocol.ops import Decide, Delete
-from understudy.protocol.records import ApprovalDecided, Entry, Overrides, Question, Terms
+from understudy.protocol.ops import Answer, Decide, Delete
+from understudy.protocol.records import ApprovalDecided, Entry, Overrides, Question, Terms, UserInputAsked
 from understudy.servers.mcp.arguments import table
 from understudy.servers.rest.failures import Conflict, NotThere
 from understudy.servers.rest.rows import conversation_of
-from understudy.servers.rest.shapes import Accepted, Decided, Stopped
+from understudy.servers.rest.shapes import Accepted, Answered, Decided, Stopped
 from understudy.servers.rest.times import rfc3339
 from understudy.servers.rest.visits import RestAnswer, Visit
 
@@ -62,25 +63,44 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class NewConversation(Chosen, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A conversation, and what it is to begin with."""
+    """A conversation, and what it is to begin with. In mode `plan` nothing is changed until its user has accepted a plan."""
 
     prompt: str = ""
+    mode: Mode = "default"
+
+    def overrides(self) -> Overrides | None:
+        return _in_mode(super().overrides(), self.mode if self.mode == "plan" else None)
 
 
 class NewMessage(Chosen, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Modes: `send` is to the turn that runs, or for a new one; `steer` only to the turn that runs; `queue` for a turn of its own,
-    after the one that runs.
+    after the one that runs; `plan` and `default` are `send`, and in that mode from here on.
     """
 
     text: str = ""
-    mode: Literal["send", "steer", "queue"] = "send"
+    mode: Literal["send", "steer", "queue", "plan", "default"] = "send"
     parent_message_id: str | None = None
+
+    def overrides(self) -> Overrides | None:
+        return _in_mode(super().overrides(), self.mode if self.mode in ("plan", "default") else None)
+
+
+def _in_mode(chosen: Overrides | None, mode: Mode | None) -> Overrides | None:
+    return chosen if mode is None else msgspec.structs.replace(chosen or Overrides(), mode=mode)
 
 
 class NewDecision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     call_id: str
     decision: Decision
     message: Annotated[str, msgspec.Meta(max_length=10_000, description="a word to the model, with a no")] = ""
+    mark: Annotated[float, msgspec.Meta(description="of the question that was seen; see `OpenQuestion`")] | None = None
+
+
+class NewAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """By the id of each question: a label of its options, or other words; several where several are meant."""
+
+    call_id: str
+    answers: dict[str, str | tuple[str, ...]]
     mark: Annotated[float, msgspec.Meta(description="of the question that was seen; see `OpenQuestion`")] | None = None
 
 
@@ -126,15 +146,50 @@ async def decide(visit: Visit, new: NewDecision) -> Decided:
     handle.check_right("approve")
     durable = Durable()
     outcome = "closed"
-    if handle.open_question(new.call_id) is not None:
+    if (question := handle.open_question(new.call_id)) is not None:
         word = new.message if new.decision in ("denied", "abort") else ""
         client = (visit.asked.header(b"user-agent") or "")[:MOST_OF_NAME]
         op = Decide(new.call_id, new.decision, CLIENT, word=word, asked_at=new.mark or 0.0, client=client)
-        outcome = await handle.decide(op, durable)
+        outcome = await handle.decide(checked_decision(question, op), durable)
     if outcome == "closed":
         raise await _closed(handle, new.call_id, new.mark)
     await durable
     return Decided(call_id=new.call_id, decision=new.decision, status="ok" if outcome == "counts" else "requested")
+
+
+def checked_decision(question: Question, op: Decide) -> Decide:
+    """Raises `InvalidArguments` where it cannot answer that question."""
+    if isinstance(question, UserInputAsked) and op.decision not in ("denied", "abort"):
+        raise InvalidArguments(f"`{op.call_id}` asks for words: answer it by `answers`, or with `denied`")
+    return op
+
+
+async def answer(visit: Visit, new: NewAnswer) -> Answered:
+    handle = await visit.find()
+    handle.check_right("approve")
+    durable = Durable()
+    outcome = "closed"
+    question = handle.open_question(new.call_id)
+    if question is not None:
+        op = answer_to(question, new, (visit.asked.header(b"user-agent") or "")[:MOST_OF_NAME])
+        outcome = await handle.decide(op, durable)
+    if outcome == "closed":
+        raise await _closed(handle, new.call_id, new.mark)
+    await durable
+    return Answered(call_id=new.call_id, status="ok" if outcome == "counts" else "requested")
+
+
+def answer_to(question: Question, new: NewAnswer, client: str) -> Answer:
+    """Raises `InvalidArguments`."""
+    if not isinstance(question, UserInputAsked):
+        raise InvalidArguments(f"`{new.call_id}` asks for a decision: POST …/decisions")
+    try:
+        answers = read_answers(question, new.answers)
+    except ValueError as error:
+        raise InvalidArguments(f"{error}\nin `answers`") from None
+    if not answers:
+        raise InvalidArguments("`answers` is empty. To answer nothing, POST …/decisions with `denied`")
+    return Answer(new.call_id, "approved", CLIENT, asked_at=new.mark or 0.0, client=client, answers=answers)
 
 
 async def _closed(handle: Handle, call_id: str, mark: float | None) -> Exception:

@@ -26,6 +26,7 @@ from understudy.protocol.records import (
     TurnEnded,
     TurnQueued,
     UndoStarted,
+    UserInputAsked,
     UserMessage,
 )
 from understudy.servers.modern_events import ModernCodec
@@ -126,7 +127,12 @@ class RestCodec:
                 more = {"owner": opened.owner, "sandbox": opened.overrides.sandbox}
                 return [_with(event, more) for event in found]
             case (
-                CommandApprovalAsked() | PatchApprovalAsked() | BudgetAsked() | ToolApprovalAsked() | HookApprovalAsked()
+                CommandApprovalAsked()
+                | PatchApprovalAsked()
+                | BudgetAsked()
+                | ToolApprovalAsked()
+                | HookApprovalAsked()
+                | UserInputAsked()
             ) as question:
                 shown = shown_question(question, entry.turn, entry.at, self._cwd, seconds_to_answer(self._handle))
                 return [_with(event, {"question": shown}) for event in found]

@@ -13,6 +13,7 @@ from understudy.protocol.records import (
     PatchApprovalAsked,
     Question,
     ToolApprovalAsked,
+    UserInputAsked,
 )
 from understudy.servers.modern_events import changes_on_wire
 from understudy.servers.rest.shapes import Choice, OpenQuestion
@@ -39,6 +40,8 @@ def choices_of(question: Question) -> tuple[Choice, ...]:
             return _ONCE, _DENY, _STOP
         case BudgetAsked():
             return Choice(decision="approved", label="Raise the limit"), Choice(decision="denied", label="Stop the turn")
+        case UserInputAsked():
+            return Choice(decision="denied", label="Do not answer"), Choice(decision="abort", label="Stop the turn")
 
 
 def open_questions(handle: Handle) -> tuple[OpenQuestion, ...]:
@@ -90,3 +93,5 @@ def _exactly(question: Question) -> dict[str, Any]:
             return {"limit": limit, "used": used, "allowed": allowed, "raised_to": raised_to}
         case HookApprovalAsked(hook=hook, tool=tool, shown=shown):
             return {"hook": hook, "tool": tool or None, "shown": shown}
+        case UserInputAsked(questions=questions):
+            return {"questions": questions}

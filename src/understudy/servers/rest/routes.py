@@ -109,6 +109,14 @@ ROUTES: tuple[Route, ...] = (
         shapes.Decided,
         body=acting.NewDecision,
     ),
+    Route(
+        "POST",
+        ONE + "/answers",
+        acting.answer,
+        "Tell the model what it asked the user",
+        shapes.Answered,
+        body=acting.NewAnswer,
+    ),
     Route("POST", ONE + "/interrupt", acting.interrupt, "End the turn that runs", shapes.Stopped),
     Route("POST", ONE + "/compact", managing.compact, "Have the model sum up what was before", shapes.Done, status=202),
     Route(

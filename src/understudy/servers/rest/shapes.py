@@ -8,6 +8,7 @@ from msgspec import UNSET, UnsetType
 from understudy.policy.question_text import Kind
 from understudy.protocol.callers import Right
 from understudy.protocol.choices import ApprovalPolicy, Decision, SandboxMode, SearchRole
+from understudy.protocol.records import InputQuestion
 
 State = Literal["idle", "working", "waiting", "failed", "interrupted"]
 
@@ -63,6 +64,7 @@ class OpenQuestion(Shape, frozen=True, kw_only=True):
     raised_to: float | None = None
     hook: str | None = None  # that asks, or has failed
     shown: str | None = None  # what it keeps back
+    questions: tuple[InputQuestion, ...] | None = None  # what the model wants to know: see `POST …/answers`
 
 
 class Row(Shape, frozen=True, kw_only=True):
@@ -134,6 +136,11 @@ class Accepted(Shape, frozen=True, kw_only=True):
 class Decided(Shape, frozen=True, kw_only=True):
     call_id: str
     decision: Decision
+    status: Literal["ok", "requested"]  # requested: the turn runs in another process, which has not taken the answer yet
+
+
+class Answered(Shape, frozen=True, kw_only=True):
+    call_id: str
     status: Literal["ok", "requested"]  # requested: the turn runs in another process, which has not taken the answer yet
 
 

@@ -28,7 +28,7 @@ from understudy.tools.acts.dependencies import Identity, fingerprint, folders_to
 from understudy.tools.acts.folder_locks import locked
 from understudy.tools.acts.patches import apply_patch
 from understudy.tools.acts.wildcards import TooWide
-from understudy.tools.host import ToolHost, ToolSettings
+from understudy.tools.host import PLANS, ToolHost, ToolSettings
 from understudy.tools.output import model_text
 from understudy.tools.patch.invocation import PatchInvocation, PatchMistake, recognise
 from understudy.tools.tool import CommandRequest, ToolOutput
@@ -155,6 +155,8 @@ class Execution:
         verdict = self._verdict
         if verdict.action == "deny":
             return ToolOutput(f"exec command rejected: {verdict.reason}", success=False)
+        if self._host.settings.plans:
+            return await self._only_look(verdict)
         resumed = self._host.open_question(self._call_id)
         if isinstance(resumed, CommandApprovalAsked) and resumed.retries:  # it has run contained, before a restart
             return await self._ask_to_retry(None, escalation_after_denial(self._host.settings.approval_policy))
@@ -168,6 +170,12 @@ class Execution:
             self._host.record(Noticed(finished.failure()))
             return await self._ask_to_retry(finished, reason)
         return finished.output()
+
+    async def _only_look(self, verdict: Verdict) -> ToolOutput:
+        """In plan mode: contained and read-only, or not at all. Nobody is asked, for a yes would let it change something."""
+        if verdict.action == "ask":
+            return ToolOutput(f"exec command rejected: {PLANS}", success=False)
+        return (await self._execute(self._host.settings.containment)).output()
 
     def _containment(self, verdict: Verdict) -> Containment | None:
         containment = self._host.settings.containment

@@ -15,7 +15,7 @@ from understudy.sandbox.control import Control
 from understudy.sandbox.spec import Containment
 from understudy.tools.acts.command_output import Capture, with_line
 from understudy.tools.acts.commands import INTERRUPTED, KILLED, CommandOutcome, Execution, run_command
-from understudy.tools.host import ToolHost
+from understudy.tools.host import PLANS, ToolHost
 from understudy.tools.session import DEFAULT_TOKENS, Session, Unread
 from understudy.tools.tool import CommandRequest, InputRequest, SessionRequest, ToolOutput
 
@@ -221,6 +221,8 @@ async def _type(host: ToolHost, session: Session, text: str) -> None:
 async def _ask_about(host: ToolHost, call_id: str, session: Session, text: str) -> ToolOutput | None:
     """None when it may be typed. To whatever reads commands, what is typed is a command: it is asked about where a command is."""
     untrusted = host.settings.approval_policy == "untrusted"
+    if host.settings.plans and (session.outside or _has_more_than_now(session, host.settings.containment)):
+        return ToolOutput(f"write_stdin rejected: the command began before plan mode. {PLANS.capitalize()}", success=False)
     if not session.control.terminal or _KEYS.issuperset(text):
         return None
     if not session.outside and _has_more_than_now(session, host.settings.containment):

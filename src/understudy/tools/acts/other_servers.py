@@ -10,7 +10,7 @@ from understudy.errors import ToolError
 from understudy.policy.mcp_tools import NOT_ASKED, approval_key, judge_tool_call
 from understudy.policy.visible import make_visible
 from understudy.protocol.records import OWN_SERVER, Noticed, ToolApprovalAsked, ToolCallBegan, ToolCallEnded
-from understudy.tools.host import ToolHost
+from understudy.tools.host import PLANS, ToolHost
 from understudy.tools.mcp.limits import MOST_NOTICES, NOTICE_SECONDS
 from understudy.tools.mcp.results import MODEL_BYTES, cut, images_of, model_text, recorded_arguments, recorded_result
 from understudy.tools.mcp.server import RemoteTool, Server
@@ -32,12 +32,14 @@ async def call_other_server(host: ToolHost, call_id: str, tool: RemoteTool, argu
         server.settings.mode_of(tool.name), settings.approval_policy, settings.sandbox_mode, read_only=tool.read_only
     )
     shown = recorded_arguments(arguments)
-    if verdict == "refuse":
+    changes = settings.plans and not tool.read_only
+    if changes or verdict == "refuse":
+        why = PLANS if changes else NOT_ASKED
         host.record(
             ToolCallBegan(call_id, tool.server, tool.name, shown, tool.read_only),
-            ToolCallEnded(call_id, tool.server, tool.name, 0.0, shown, tool.read_only, error=NOT_ASKED),
+            ToolCallEnded(call_id, tool.server, tool.name, 0.0, shown, tool.read_only, error=why),
         )
-        return ToolOutput(NOT_ASKED, success=False)
+        return ToolOutput(why, success=False)
     if verdict == "ask" and not host.is_approved(lambda: key):
         contained = server.settings.sandboxed and settings.containment is not None
         answer = await host.ask(ToolApprovalAsked(call_id, tool.server, tool.name, arguments or None, key, contained, tool.hints))

@@ -15,7 +15,7 @@ from understudy.policy.words import script_of
 from understudy.protocol.records import DiffChanged, PatchApprovalAsked, PatchEnded, PatchStarted
 from understudy.tools.acts.dependencies import identities
 from understudy.tools.acts.folder_locks import locked
-from understudy.tools.host import ToolHost
+from understudy.tools.host import PLANS, ToolHost
 from understudy.tools.output import model_text
 from understudy.tools.patch.door import Masked
 from understudy.tools.patch.placement import classify_targets
@@ -62,6 +62,8 @@ async def edit_file(host: ToolHost, call_id: str, operation: ReplaceOperation) -
 
 
 async def _change(host: ToolHost, call_id: str, large: bool, planned: Callable[[], PatchPlan]) -> ToolOutput:
+    if host.settings.plans:
+        return ToolOutput(f"patch rejected: {PLANS}", success=False)
     try:
         plan = await _off_loop(large, planned)
     except Masked as error:

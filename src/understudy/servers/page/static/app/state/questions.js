@@ -64,7 +64,17 @@ export class Questions {
   }
 
   /** `mark` keeps the answer from being taken for one on a later question with the same id. */
-  async decide(question, decision, message = "") {
+  decide(question, decision, message = "") {
+    const said = decision === "abort" ? "You stopped the turn." : `Your answer: ${decisionWord(decision)}.`;
+    return this._send(question, "/decisions", { decision, ...(message ? { message } : {}) }, said);
+  }
+
+  /** To what the model wants to know. */
+  answer(question, answers) {
+    return this._send(question, "/answers", { answers }, "Your answer was sent.");
+  }
+
+  async _send(question, path, body, said) {
     const name = nameOf(question);
     if (this.answering.has(name)) return;
     this.answering.add(name);
@@ -72,9 +82,9 @@ export class Questions {
     this._changed();
     const { call_id, mark } = question;
     try {
-      await post(conversationUrl(this._id, "/decisions"), { call_id, mark, decision, ...(message ? { message } : {}) });
+      await post(conversationUrl(this._id, path), { call_id, mark, ...body });
       this._keep((each) => nameOf(each) !== name);
-      tell(decision === "abort" ? "You stopped the turn." : `Your answer: ${decisionWord(decision)}.`);
+      tell(said);
     } catch (error) {
       this._answered.delete(name);
       tell(error.message, "bad");

@@ -6,10 +6,11 @@ import { fullTime } from "../text/format.js";
 import { exact, shown } from "../text/visible.js";
 import { nameOf } from "../state/questions.js";
 import { DiffFiles } from "./diff_view.js";
+import { InputForm } from "./input_form.js";
 import { CommandLine } from "./items.js";
 import { Path } from "./inert.js";
 
-const TITLES = { command: "Run this command?", patch: "Change these files?", tool: "Call this tool?", budget: "Raise the limit?", hook: "A hook keeps this back. Let it happen?" };
+const TITLES = { command: "Run this command?", patch: "Change these files?", tool: "Call this tool?", budget: "Raise the limit?", hook: "A hook keeps this back. Let it happen?", user_input: "The model asks" };
 const SETTLES = 350; // milliseconds in which a new question takes no answer: it may have come up under a hand that meant something else
 
 export function QuestionPanel({ questions, folder, mayAnswer, mayRaise }) {
@@ -77,6 +78,7 @@ function QuestionCard({ question, questions, folder, mayAnswer, mayRaise }) {
   const mayAgree = question.kind !== "budget" || mayRaise;
   const choices = question.choices.filter(({ decision }) => mayAgree || !decision.startsWith("approved"));
   const offered = new Map(choices.map((choice) => [choice.decision, choice.label]));
+  const isInput = question.kind === "user_input";
   const canSay = question.kind !== "budget";
   const deny = () => (canSay ? setDenying(true) : decide("denied"));
   const keys = { a: () => offered.has("approved") && decide("approved"), s: () => offered.has("approved_for_session") && decide("approved_for_session"), d: deny, x: () => offered.has("abort") && decide("abort") };
@@ -102,17 +104,18 @@ function QuestionCard({ question, questions, folder, mayAnswer, mayRaise }) {
       <${Exactly} question=${question} folder=${folder} />
       <dl class="because">
         ${question.why && html`<div><dt>Why it asks</dt><dd>${shown(question.why)}</dd></div>`}
-        ${question.lifts && html`<div><dt>What a yes lifts</dt><dd>${shown(question.lifts)}</dd></div>`}
+        ${question.lifts && !isInput && html`<div><dt>What a yes lifts</dt><dd>${shown(question.lifts)}</dd></div>`}
         ${question.expires_at && html`<div><dt>Time</dt><dd>It is denied at ${fullTime(question.expires_at)} unless somebody answers.</dd></div>`}
       </dl>
-      ${question.kind !== "budget" && html`<details class="full-text"><summary>The question in full</summary><pre>${shown(question.text ?? "")}</pre></details>`}
+      ${mayAnswer && isInput && html`<${InputForm} question=${question} busy=${busy} onAnswer=${(answers) => { hadFocus.current = true; questions.answer(question, answers); }} />`}
+      ${question.kind !== "budget" && !isInput && html`<details class="full-text"><summary>The question in full</summary><pre>${shown(question.text ?? "")}</pre></details>`}
       ${!mayAnswer && html`<p class="note quiet">You may watch this conversation, but not answer for it.</p>`}
       ${mayAnswer && !mayAgree && html`<p class="note quiet">You may stop this turn, but not raise its limit.</p>`}
       ${mayAnswer && !denying && html`
         <div class="buttons answers">
           ${offered.has("approved") && html`<button type="button" class="button primary" disabled=${busy} title=${offered.get("approved")} onClick=${() => decide("approved")}>${question.kind === "budget" ? "Raise it" : "Approve"}</button>`}
           ${offered.has("approved_for_session") && html`<button type="button" class="button" disabled=${busy} title=${offered.get("approved_for_session")} onClick=${() => decide("approved_for_session")}>For the session</button>`}
-          ${offered.has("denied") && html`<button type="button" class="button" disabled=${busy} onClick=${deny}>${canSay ? "Deny …" : "Stop the turn"}</button>`}
+          ${offered.has("denied") && html`<button type="button" class="button" disabled=${busy} onClick=${deny}>${isInput ? "Do not answer …" : canSay ? "Deny …" : "Stop the turn"}</button>`}
           ${offered.has("abort") && html`<button type="button" class="button danger" disabled=${busy} title=${offered.get("abort")} onClick=${() => decide("abort")}>Stop</button>`}
         </div>`}
       ${mayAnswer && denying && html`
@@ -121,7 +124,7 @@ function QuestionCard({ question, questions, folder, mayAnswer, mayRaise }) {
             <input ref=${field} type="text" value=${word} maxlength="2000" placeholder="What should it do instead?" onInput=${(event) => setWord(event.target.value)} />
           </label>
           <div class="buttons">
-            <button type="submit" class="button danger" disabled=${busy}>Deny</button>
+            <button type="submit" class="button danger" disabled=${busy}>${isInput ? "Do not answer" : "Deny"}</button>
             <button type="button" class="button" onClick=${goBack}>Back</button>
           </div>
         </form>`}
@@ -129,6 +132,7 @@ function QuestionCard({ question, questions, folder, mayAnswer, mayRaise }) {
 }
 
 function Exactly({ question, folder }) {
+  if (question.kind === "user_input") return null; // its form has all of it
   if (question.command) {
     return html`
       <div class="exactly"><${CommandLine} argv=${question.command} isWhole=${true} /></div>

@@ -1,0 +1,67 @@
+"""Questions of the model to the user, in words, and what of an answer counts. Pure."""
+
+from collections.abc import Mapping, Sequence
+
+from understudy.policy.visible import make_visible
+from understudy.protocol.records import Answers, InputQuestion, UserInputAsked
+
+MOST_OF_ANSWER = 10_000  # characters of one answer
+MOST_ANSWERS = 16  # to one question
+
+
+def input_text(asked: UserInputAsked) -> str:
+    """All of it: each question with what can be chosen. The words are the model's."""
+    return "\n\n".join("\n".join(_lines(question)) for question in asked.questions)
+
+
+def input_title(asked: UserInputAsked) -> str:
+    """On one line, for lists and titles."""
+    first, *others = asked.questions
+    more = f" (and {len(others)} more)" if others else ""
+    return f"{one_line(first.question)}{more}"
+
+
+def one_line(text: str) -> str:
+    return make_visible(" ".join(text.split()))
+
+
+def option_text(question: InputQuestion) -> list[str]:
+    """The options, numbered from 1."""
+    return [
+        f"{number}. {one_line(option.label)}" + (f": {one_line(option.description)}" if option.description else "")
+        for number, option in enumerate(question.options, 1)
+    ]
+
+
+def _lines(question: InputQuestion) -> list[str]:
+    return [f"{one_line(question.header)}: {one_line(question.question)}", *(f"  {line}" for line in option_text(question))]
+
+
+def chosen_by(question: InputQuestion, typed: str) -> str:
+    """What a person means by what they typed: a number or a label means the option, anything else is their own words."""
+    typed = typed.strip()
+    if typed.isascii() and typed.isdigit() and len(typed) <= 2 and 1 <= int(typed) <= len(question.options):
+        return question.options[int(typed) - 1].label
+    labels = (option.label for option in question.options)
+    return next((label for label in labels if label.casefold() == typed.casefold()), typed)
+
+
+def read_answers(asked: UserInputAsked, given: Mapping[str, Sequence[str] | str]) -> Answers:
+    """Without what is empty. Raises `ValueError` with the reason where something was answered that nobody asked, or too much."""
+    known = {question.id for question in asked.questions}
+    answers: Answers = {}
+    for name, said in given.items():
+        if name not in known:
+            listed = ", ".join(f"`{make_visible(each)}`" for each in sorted(known))
+            raise ValueError(f"nobody asked `{make_visible(name[:100])}`: the questions are {listed}")
+        words = tuple(word.strip() for word in ((said,) if isinstance(said, str) else said) if word.strip())
+        if len(words) > MOST_ANSWERS or any(len(word) > MOST_OF_ANSWER for word in words):
+            raise ValueError(f"the answer to `{make_visible(name)}` is longer than {MOST_OF_ANSWER} characters")
+        if words:
+            answers[name] = words
+    return answers
+
+
+def answered_text(answers: Answers) -> str:
+    """On one line, for those who watch."""
+    return "; ".join(f"{one_line(name)}: {', '.join(one_line(word) for word in words)}" for name, words in answers.items())
