@@ -103,6 +103,7 @@ OPTIONS = (
     _value("--output-schema", "output_schema", "FILE", "a JSON schema that the final answer has to fit"),
     _value("-o --output-last-message", "last_message", "FILE", "write the final answer to this file"),
     _list("--budget", "budget", "LIMIT=N", "stop before this turn uses more: tokens, cost_usd, seconds or requests"),
+    _value("--until", "until", "COMMAND", "go on until this succeeds: run by `sh -c`, contained, when the model is done"),
     _flag("--ephemeral", "ephemeral", "keep nothing on disk"),
     _list("-c --config", "config", "KEY=VALUE", "set a key of config.toml; dotted keys reach into tables, values are TOML"),
     _value("-p --profile", "profile", "NAME", "use this profile of the configuration", only_before=True),
@@ -151,6 +152,7 @@ class ExecRequest(msgspec.Struct):
     output_schema: str | None = None
     last_message: str | None = None
     budget: list[str] = []
+    until: str | None = None
     ephemeral: bool = False
     config: list[str] = []
     profile: str | None = None

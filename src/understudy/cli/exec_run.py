@@ -91,6 +91,8 @@ async def _run(engine: Engine, task: ExecTask, signals: Signals) -> int:
         await asyncio.sleep(0)  # handed over, and committed while we go on
         _hide_memory()
         code = await viewer.exit_code
+    if code == 0 and request.until is not None and not viewer.until_held:
+        code = FAILED
     if code != 0 or viewer.output_lost:
         return code or FAILED
     message = viewer.final_message or ""
@@ -108,7 +110,8 @@ def _hide_memory() -> None:
 
 
 async def _terms(task: ExecTask) -> Terms | None:
-    if task.schema is None and task.budget is None:
+    until = _read_until(task.request.until)
+    if task.schema is None and task.budget is None and not until:
         return None
     if task.schema is not None:
         from understudy.engine.answer_form.schema import schema_problem, shape_problem
@@ -116,7 +119,16 @@ async def _terms(task: ExecTask) -> Terms | None:
         problem = shape_problem(task.schema) or await schema_problem(task.schema)
         if problem is not None:
             raise BadRequest(f"output schema {task.request.output_schema} cannot be used: {problem}")
-    return Terms(task.schema, task.budget, insists=not task.request.json or task.review is not None)
+    return Terms(task.schema, task.budget, insists=not task.request.json or task.review is not None, until=until)
+
+
+def _read_until(command: str | None) -> str:
+    """Raises `BadRequest`."""
+    if command is None:
+        return ""
+    if not command.strip() or "\0" in command or not is_unicode(command):
+        raise BadRequest("--until needs a command, as text")
+    return command
 
 
 async def _open(engine: Engine, request: ExecRequest) -> tuple[Handle, Config, Overrides | None]:

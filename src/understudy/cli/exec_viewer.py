@@ -1,16 +1,18 @@
 """What both viewers of `exec` do alike: send the message, end the turn when told to, and make the exit code of its end."""
 
 import asyncio
+import sys
 
 from understudy.cli.watched_end import COMPLETED, FAILED, WatchedEnd
 from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.following import Following
 from understudy.engine.handle import Handle
+from understudy.engine.turn_budget import UNTIL_CALL
 from understudy.engine.viewer import Outlet
 from understudy.errors import AgentError
 from understudy.protocol.items import Message
 from understudy.protocol.ops import Cancel
-from understudy.protocol.records import Overrides, Question, Terms, TurnEnded
+from understudy.protocol.records import CommandEnded, Overrides, Question, Terms, TurnEnded
 
 PATIENCE = 8.0  # seconds in which a turn that was told to end should be over
 
@@ -30,6 +32,7 @@ class ExecViewer(WatchedEnd):
         )
         self.following.leads = created
         self.told_to_end = False
+        self.until_held = False  # the command of `--until` has succeeded, the last time
         self.output_lost = False  # not all of it could be written
 
     async def send(self, message: Message, overrides: Overrides | None, terms: Terms | None) -> None:
@@ -76,6 +79,16 @@ class ExecViewer(WatchedEnd):
 
     def entry(self, live: LiveEntry) -> None:
         self._safely(lambda: self.show(live))
+        record = live.entry.record
+        if type(record) is CommandEnded and record.call_id.startswith(UNTIL_CALL):
+            self._tell_try(record)
+
+    def _tell_try(self, ended: CommandEnded) -> None:
+        self.until_held = ended.exit_code == 0 and not ended.timed_out
+        number = ended.call_id.rpartition("-")[2]
+        said = "holds" if self.until_held else f"does not hold: exit code {ended.exit_code}"
+        sys.stderr.write(f"understudy: --until, try {number}: {said}\n")
+        sys.stderr.flush()
 
     def delta(self, live: LiveDelta) -> None:
         self._safely(lambda: self.show_delta(live))

@@ -63,10 +63,6 @@ class Approvals:
         """Whether a question stays open although nobody can be asked."""
         return self._settings.unasked == "wait"
 
-    @property
-    def seconds_to_answer(self) -> float:
-        return self._settings.timeout_seconds
-
     def has_early(self, call_id: str) -> bool:
         """Whether answers are kept until the turn has put its question again: they are on record only then."""
         return call_id in self._early

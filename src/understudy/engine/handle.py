@@ -335,11 +335,6 @@ class Handle:
         return self._conversation.questions_wait
 
     @property
-    def seconds_to_answer(self) -> float:
-        """After which a question of the turn that runs here is answered by a no; 0: never."""
-        return self._conversation.approvals.seconds_to_answer
-
-    @property
     def only_looks(self) -> bool:
         """Whether the caller has no say in what becomes of the turns."""
         return not self.caller.may("run", self._conversation.state.owner)

@@ -130,6 +130,7 @@ class Work(msgspec.Struct):
     spent: Tally = msgspec.field(default_factory=Tally)
     schema: dict[str, Any] | None = None  # the form that its answer should have; of several messages, the last one's
     insists: bool = True  # on that form
+    until: str = ""  # a command that has to succeed before it ends
     rejections: int = 0  # answers that did not have it
     allowances: list[Allowance] = []
     commands_left_out: int = 0
@@ -151,7 +152,7 @@ class Ledger:
             tuple[str | None, BudgetLimit], float
         ] = {}  # by a person: whose limit (None: the conversation's), to what
         self._budget_questions: dict[str, BudgetAsked] = {}
-        self._early: list[tuple[str, Allowance | Form]] = []  # terms of messages whose turn has not begun, with its id
+        self._early: list[tuple[str, Allowance | Form | str]] = []  # terms of messages whose turn has not begun, with its id
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Ledger) and vars(self) == vars(other)
@@ -202,7 +203,9 @@ class Ledger:
     def _user_message(self, entry: Entry, record: UserMessage) -> None:
         if record.terms is None:
             return
-        terms: list[Allowance | Form] = []
+        terms: list[Allowance | Form | str] = []
+        if record.terms.until:
+            terms.append(record.terms.until)
         if record.terms.output_schema is not None:
             terms.append(Form(record.terms.output_schema, record.terms.insists))
         if record.terms.budget is not None:
@@ -333,10 +336,12 @@ class Ledger:
     }
 
 
-def _hold_to(work: Work, term: Allowance | Form, *, began: bool = False) -> None:
+def _hold_to(work: Work, term: Allowance | Form | str, *, began: bool = False) -> None:
     if isinstance(term, Allowance):
         term.began = began
         work.allowances.append(term)
+    elif isinstance(term, str):
+        work.until = term
     else:
         work.schema, work.insists = term.schema, term.insists
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from understudy.engine.accounts import Account
     from understudy.engine.hooks.of_conversation import ConversationHooks
     from understudy.engine.hooks.turn_hooks import TurnHooks
+    from understudy.engine.ledger import Work
     from understudy.engine.observing import ModelTiming, Observer
     from understudy.engine.other_servers import ConversationServers
     from understudy.engine.turn_tools import TurnTools
@@ -73,7 +74,7 @@ class Turn:
         unsaved: "Callable[[], UnsavedTexts | None]",
         *,
         compacts: bool = False,
-        renew: Callable[[], TurnSetup] | None = None,
+        renew: Callable[[], TurnSetup],
     ) -> None:
         """`compacts`: it was begun without a message, to have the model sum up what was before. `renew`: what it is to run with
         once its user has chosen another mode.
@@ -93,6 +94,7 @@ class Turn:
         self._compacts = compacts
         self._requests_before = tail.state.requests
         self._renew = renew
+        self._tries = 0  # of the command that has to succeed
         self._left_before = set(tail.state.waiting)  # by a turn that was cut off; what comes from now on is for this one
         self._budget = TurnBudget()
         self._standing: str | None = None  # an answer without the form that was asked for, which stands if there is no other
@@ -159,7 +161,8 @@ class Turn:
             await self._read_letters()  # all that has come goes into one request
             if self._hooks is not None and state.waiting:
                 await self._hooks.judge_messages()
-            if state.waiting or (self._has_form and not await self._answer_fits()):
+            work = state.ledger.work(self.turn_id)
+            if state.waiting or (work is not None and work.schema is not None and not await self._answer_fits()):
                 self._standing = None if state.waiting or self._insists else state.answer
                 continue
             if self._context.asked and not state.waiting:
@@ -168,8 +171,17 @@ class Turn:
                 continue
             if not state.waiting and self._setup.config.plans and await self._plan_is_settled():
                 continue
+            if work is not None and work.until and not state.waiting and not await self._is_done(work):
+                continue
             if not state.waiting:  # input that came meanwhile is read before the turn may end
                 return TurnEnded("completed", state.answer)
+
+    async def _is_done(self, work: "Work") -> bool:
+        """By the command that has to succeed. False: the model was told what it said."""
+        from understudy.engine.until import try_until  # few turns have one
+
+        self._tries += 1
+        return await try_until(self, self.turn_id, self._tries, work.until, has_budget=bool(work.allowances))
 
     async def _plan_is_settled(self, *, taken_up: bool = False) -> bool:
         """In plan mode: whether the user has said what becomes of the plan, so that the turn goes on."""
@@ -179,13 +191,9 @@ class Turn:
             return True  # it waits for something else
         if not await review_plan(self._tail.state, self.turn_id, self.ask, self.record):
             return False
-        if self._renew is not None:
-            self._change_setup(self._renew())
-        return True
-
-    def _change_setup(self, setup: TurnSetup) -> None:
-        self._setup = msgspec.structs.replace(setup, offered=self._setup.offered)
+        self._setup = msgspec.structs.replace(self._renew(), offered=self._setup.offered)
         self._context.use(self._setup)
+        return True
 
     def notify(self, ended: TurnEnded) -> None:
         """Its end is appended: tell the user's program, if there is one, once that is on disk."""
@@ -197,12 +205,6 @@ class Turn:
         tail, cwd = self._tail, str(self._setup.config.cwd)
         turn = completed_turn(tail.state, tail.conversation_id, self.turn_id, cwd, ended.message)
         tail.when_committed(lambda: None if tail.failure else notify(turn))
-
-    @property
-    def _has_form(self) -> bool:
-        """Whether its call asked for a form of the answer."""
-        work = self._tail.state.ledger.work(self.turn_id)
-        return work is not None and work.schema is not None
 
     @property
     def _insists(self) -> bool:

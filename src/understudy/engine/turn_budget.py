@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from understudy.engine.budgets import Asks, BudgetKeeper
 
 NO_LIMITS = Budget()
+UNTIL_CALL = "until-"  # begins the ids of commands of the user's that say whether a turn is done
 PLAN_CALL = "plan-"  # begins the ids of questions about a plan: they belong to no call of the model
 
 

@@ -205,6 +205,8 @@ def _harmless(record: Record) -> Record:
 
 
 def _harmless_message(message: UserMessage) -> UserMessage:
+    if message.terms is not None and message.terms.until:
+        message = msgspec.structs.replace(message, terms=msgspec.structs.replace(message.terms, until=""))
     if message.overrides is None:
         return message
     return msgspec.structs.replace(message, overrides=_plain(message.overrides))

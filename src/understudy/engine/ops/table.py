@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from understudy.engine.ops import Way
 from understudy.protocol.callers import Right
-from understudy.protocol.ops import Archive, Cancel, Compact, Decide, Delete, Interrupt, Op, Rename, Resume, Send, Undo
+from understudy.protocol.ops import Answer, Archive, Cancel, Compact, Decide, Delete, Interrupt, Op, Rename, Resume, Send, Undo
 
 
 class OpRow(NamedTuple):
@@ -18,6 +18,7 @@ OPS: Final[dict[type[Op], OpRow]] = {
     Interrupt: OpRow("run", "interrupting"),
     Cancel: OpRow("run", "cancelling"),
     Decide: OpRow("approve", "deciding"),
+    Answer: OpRow("approve", "deciding"),
     Compact: OpRow("run", "compacting"),
     Resume: OpRow("run", "resuming"),
     Archive: OpRow("run", "archiving"),

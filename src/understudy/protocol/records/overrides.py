@@ -38,6 +38,7 @@ class Terms(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     output_schema: dict[str, Any] | None = None  # the form that the final answer should have
     budget: Budget | None = None  # from this message to the end of the turn
     insists: bool = True  # on the form. False: an answer that does not fit stands where the model cannot be asked again
+    until: str = ""  # a shell command of the user\'s: the turn goes on until it succeeds
 
 
 class Pin(msgspec.Struct, frozen=True, gc=False):

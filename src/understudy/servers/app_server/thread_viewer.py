@@ -166,7 +166,7 @@ class ThreadViewer:
     def _ask(self, question: Question, turn: str, on_answer: OnAnswer) -> RequestId:
         projection = self.projection
         item_id = projection.item_of(question.call_id)
-        cwd, seconds = self.handle.facts.cwd, self.handle.seconds_to_answer
+        cwd, seconds = self.handle.facts.cwd, _seconds_for(question, self.handle)
         method, params = question_request(question, projection.thread_id, projection.turn_id(turn), item_id, cwd, seconds)
         request_id, line = self._client.new_request(method, params, on_answer)
         self._send(line)
@@ -223,3 +223,12 @@ class ThreadViewer:
         error = None if why is None else {"message": why, "codexErrorInfo": "other", "additionalDetails": None}
         turn = turn_object(turn_id, status, error=error, started_at=now, completed_at=now)
         self.tell([("turn/completed", {"threadId": self.handle.id, "turn": turn})])
+
+
+def _seconds_for(question: Question, handle: Handle) -> float:
+    """That there are for an answer. 0: it may take for ever; of approvals the protocol does not tell it."""
+    if not isinstance(question, UserInputAsked):
+        return 0.0
+    from understudy.servers.rest.questions import seconds_to_answer  # few turns ask the user anything
+
+    return seconds_to_answer(handle)

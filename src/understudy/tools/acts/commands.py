@@ -71,6 +71,12 @@ async def run_command(host: ToolHost, call_id: str, request: CommandRequest, mak
             return await (make or Execution)(call_id, request, cwd, host).run()
 
 
+async def run_for_user(host: ToolHost, call_id: str, argv: Words) -> ToolOutput:
+    """A command that the user gave with the task: nobody is asked, and it is contained wherever the mode has a sandbox."""
+    execution = Execution(call_id, CommandRequest(tuple(argv)), host.settings.cwd, host)
+    return await execution.run_contained()
+
+
 def _place(settings: ToolSettings, workdir: str | None) -> str:
     """Where it runs. A folder that the model names is judged, asked about and used at the place that it really is."""
     cwd = settings.cwd
@@ -171,11 +177,14 @@ class Execution:
             return await self._ask_to_retry(finished, reason)
         return finished.output()
 
+    async def run_contained(self) -> ToolOutput:
+        return (await self._execute(self._host.settings.containment)).output()
+
     async def _only_look(self, verdict: Verdict) -> ToolOutput:
         """In plan mode: contained and read-only, or not at all. Nobody is asked, for a yes would let it change something."""
         if verdict.action == "ask":
             return ToolOutput(f"exec command rejected: {PLANS}", success=False)
-        return (await self._execute(self._host.settings.containment)).output()
+        return await self.run_contained()
 
     def _containment(self, verdict: Verdict) -> Containment | None:
         containment = self._host.settings.containment
