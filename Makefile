@@ -79,7 +79,7 @@ changelog: $(READY) ## move the fragments of changelog.d into CHANGELOG.md
 	@$(RUN) scripts/changelog.py
 
 release: $(READY) ## wheel, sdist and notes in dist, tried in fresh environments
-	@$(RUN) scripts/release.py
+	@$(RUN) -m scripts.release
 
 set-up: $(READY) ## only the virtual environment
 
