@@ -88,6 +88,14 @@ def test_trusting_a_folder_trusts_its_hooks_and_says_which(program: Program) -> 
     assert listed(program)[0]["trustStatus"] == "untrusted"
 
 
+def test_trust_is_for_the_folder_by_whatever_name_it_is_reached(program: Program, tmp_path: Path) -> None:
+    guarded(program)
+    program.run("trust", ".")
+    (tmp_path / "link").symlink_to(program.cwd)
+    rows = json.loads(program.run("hooks", "list", "--json", "--cwd", str(tmp_path / "link")).out)["hooks"]
+    assert [row["trustStatus"] for row in rows] == ["trusted"]
+
+
 def test_one_bad_entry_is_named_and_all_others_stay(program: Program) -> None:
     hooks = [{"type": "prompt", "prompt": "x"}, {"type": "command", "command": "true", "timeout": "soon"}]
     good = {"type": "command", "command": "true"}

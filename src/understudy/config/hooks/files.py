@@ -31,11 +31,12 @@ def hook_files(cwd: str, home: Path, env: Mapping[str, str]) -> list[HookFile]:
     claude = claude_home(env)
     own = (HookFile(f"{home}/hooks.json", "codex", "user"), HookFile(f"{claude}/settings.json", "claude", "user"))
     found = [file for file in own if is_there(file.path)]
-    for folder in reversed(project_folders(cwd)):
-        if is_there(f"{folder}/.claude") and f"{folder}/.claude" != claude:
+    ours = {os.path.realpath(claude), os.path.realpath(home)}
+    for folder in reversed(project_folders(os.path.realpath(cwd))):  # by whatever name it was reached, trust is for the one folder
+        if is_there(f"{folder}/.claude") and f"{folder}/.claude" not in ours:
             files = [HookFile(f"{folder}/{name}", "claude", "project", folder) for name in CLAUDE_FILES]
             found += [file for file in files if is_there(file.path)]
-        if is_there(f"{folder}/.codex") and f"{folder}/.codex" != str(home):
+        if is_there(f"{folder}/.codex") and f"{folder}/.codex" not in ours:
             files = [HookFile(f"{folder}/{name}", "codex", "project", folder) for name in (CODEX_FILE, PROJECT_FILE)]
             found += [file for file in files if is_there(file.path)]
     return found
