@@ -43,11 +43,11 @@ async def test_a_key_that_is_not_accepted_is_named_by_its_variable() -> None:
     ],
 )
 async def test_an_error_has_the_status_and_the_providers_words_apart(action: Any, words: str) -> None:
-    async with loopback([action]) as server, opened(server.url, **WITH_KEY) as model:
+    async with loopback(action) as server, opened(server.url, **WITH_KEY) as model:
         _, failure = await model.failing_answer()
     assert isinstance(failure, ModelRefused)
-    _, _, hint = str(failure).partition("\n")
-    assert failure.words == words + (f"\n{hint}" if hint else "")
+    _, found, hint = str(failure).rpartition("\n")
+    assert failure.words == words + (f"\n{hint}" if found else "")
     assert str(failure.status) in str(failure)
 
 

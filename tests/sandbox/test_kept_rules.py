@@ -161,7 +161,7 @@ def _rules_of(pid: int) -> int:
     return sum(os.readlink(link) == "anon_inode:[landlock-ruleset]" for link in links)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root sees what a helper has open")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root sees what a helper has open: run it as root")
 async def test_a_ruleset_is_kept_once_two_commands_would_have_needed_it_and_let_go_when_something_moves(
     sandbox: Sandbox, home: Path, contained: Containment
 ) -> None:

@@ -74,7 +74,7 @@ async def test_the_folder_above_is_replaced(way: Way) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(find_bubblewrap() is None, reason="bubblewrap is not installed (package bubblewrap)")
+@pytest.mark.skipif(find_bubblewrap() is None, reason="bubblewrap is not installed: install the package bubblewrap")
 async def test_bubblewrap_holds_or_ends_as_well() -> None:
     """For what stands there; what is missing and what lies behind links is said to be left open there."""
     chance = random.Random("bubblewrap")

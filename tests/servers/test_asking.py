@@ -10,7 +10,7 @@ from understudy.protocol.jsonrpc import Response
 from understudy.protocol.records import BudgetAsked
 from understudy.servers.client_answers import NOT_READABLE
 from understudy.servers.failures import InvalidParams
-from understudy.servers.mcp.asking import check_answer, read_answer, read_decision, read_word
+from understudy.servers.mcp.asking import CANCELLED, check_answer, read_answer, read_decision, read_word
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,8 @@ from understudy.servers.mcp.asking import check_answer, read_answer, read_decisi
     ],
 )
 def test_a_result_is_read_as_one_of_four_decisions(result: Any, decision: str) -> None:
-    assert read_answer(Response(0, result)) == (decision, "client")
+    cancelled = result == {"action": "cancel"}
+    assert read_answer(Response(0, result)) == (decision, CANCELLED if cancelled else "client")
 
 
 @pytest.mark.parametrize(

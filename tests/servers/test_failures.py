@@ -45,7 +45,7 @@ def test_a_bug_is_told_by_a_number_that_is_in_the_log(caplog: pytest.LogCaptureF
 def test_a_failed_call_is_a_result() -> None:
     assert failed_result(to_text(ConfigError("no"))) == {"content": [{"text": "no", "type": "text"}], "isError": True}
     structured = {"threadId": "t", "content": "no", "refused": [1]}
-    content = [{"text": "no", "type": "text"}, {"text": "a\nb", "type": "text"}]
+    content = [{"text": "no", "type": "text"}, {"text": "\n\na\nb", "type": "text"}]
     assert failed_result("no", "t", ["a", "b"], refused=[1]) == {
         "content": content,
         "structuredContent": structured,

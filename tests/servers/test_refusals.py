@@ -18,7 +18,7 @@ from understudy.protocol.items import Message
 from understudy.protocol.ops import Decide
 from understudy.protocol.records import ApprovalDecided, CommandApprovalAsked, RequestSent, TurnEnded, TurnStarted, UserMessage
 from understudy.servers.client_answers import NOT_READABLE
-from understudy.servers.mcp.asking import CANNOT_BE_ASKED
+from understudy.servers.mcp.asking import CANCELLED, CANNOT_BE_ASKED
 from understudy.servers.mcp.call_viewer import WHAT_TO_DO
 from understudy.testing import HOLD, call, deltas, say
 from understudy.testing.waiting import WAIT_SECONDS
@@ -32,7 +32,9 @@ def refused(reason: str, what: str = "touch made") -> dict[str, str]:
 
 
 def notes_of(result: dict[str, Any]) -> list[str]:
-    return str(result["content"][1]["text"]).splitlines()
+    text = str(result["content"][1]["text"])
+    assert text.startswith("\n\n"), "programs that join all blocks do not glue it to the answer"
+    return text.strip("\n").splitlines()
 
 
 def assert_told(result: dict[str, Any], *expected: dict[str, str]) -> None:
@@ -41,7 +43,7 @@ def assert_told(result: dict[str, Any], *expected: dict[str, str]) -> None:
     assert notes_of(result) == [
         *[f"refused: {one['what']}: {one['reason']}" for one in expected],
         *([WHAT_TO_DO] if expected else []),
-        answered("", thread)["content"][1]["text"],
+        answered("", thread)["content"][1]["text"].strip("\n"),
     ]
 
 
@@ -136,13 +138,13 @@ async def test_what_a_person_declined_is_not_repeated(tmp_path: Path, answer: di
     assert not (tmp_path / "made").exists()
 
 
-async def test_a_question_that_a_person_cancelled_ends_the_turn_and_is_no_refusal(tmp_path: Path) -> None:
+async def test_a_question_that_a_client_cancelled_ends_the_turn_and_is_named_with_what_to_set(tmp_path: Path) -> None:
     async with scene(SCRIPT[:1], tmp_path, config=ASKING) as (_, server):
         turn = server.call_tool("codex", prompt="1", cwd=str(tmp_path))
         await server.respond(await server.next_request("elicitation/create"), {"action": "cancel"})
         result = await turn
         assert result["isError"]
-        assert_told(result)
+        assert_told(result, refused(CANCELLED))
 
 
 class Person:
@@ -191,7 +193,7 @@ async def test_only_a_refusal_that_nobody_decided_is_named_and_only_to_the_call_
             ("denied", "a rule", [refused("a rule")]),
             ("approved", "a rule", []),
             ("approved_for_session", "a rule", []),
-            ("abort", "a rule", []),
+            ("abort", "a rule", [refused("a rule")]),
             ("denied", "client", []),
         ]
     ):

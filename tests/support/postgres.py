@@ -41,9 +41,9 @@ def _program(name: str) -> str | None:
 
 def why_not() -> str | None:
     """What is missing for a server; None: nothing is."""
-    pytest.importorskip("psycopg", reason="psycopg is not installed")
+    pytest.importorskip("psycopg", reason="psycopg is not installed: make set-up installs it")
     if _program("initdb") is None or _program("postgres") is None:
-        return "PostgreSQL's server is not installed (Debian: the package postgresql)"
+        return "PostgreSQL's server is not installed: install the package postgresql"
     if os.getuid() == 0 and _other_user() is None:
         return f"PostgreSQL refuses root, and there is no user `{USER}` or `nobody` to run it as"
     return None
