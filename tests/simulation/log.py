@@ -250,7 +250,9 @@ class SimulatedLog:
     # -- reading
 
     async def _slowly(self) -> None:
-        if self.troubles.reads and not self.dead:
+        if self.dead:  # what is unwound of a process that is gone asks for nothing: a claim taken then would never be free
+            raise StoreError("conversation store: it is closed")
+        if self.troubles.reads:
             drawn = self._random.random()
             if drawn < 0.7:
                 answered: asyncio.Future[None] = self.loop.create_future()
