@@ -315,7 +315,15 @@ def test_a_configuration_that_does_not_parse_is_broken_with_its_place(program: P
     ended = program.call("doctor")
     assert ended.code == 1
     assert "✗ settings: TOML parse error at line 1, column 9: Invalid value\n      1 | model =\n      in " in ended.out
+    assert "· store: not looked at: where it is stands in the configuration, which is broken" in ended.out
+    assert "1 broken, 0 to look at" in ended.out
     assert _found(program, env={"CODEX_HOME": "/no/such"}, code=1)["Configuration/folder"][0]["level"] == "broken"
+
+
+def test_a_database_that_cannot_be_found_is_told_of_the_store(program: Program) -> None:
+    (found,) = _found(program, env={"UNDERSTUDY_STORE_URL_FILE": "/no/such"}, code=1)["Conversations/store"]
+    assert found["level"] == "broken"
+    assert "UNDERSTUDY_STORE_URL_FILE" in found["text"]
 
 
 @pytest.mark.slow

@@ -45,6 +45,10 @@ def examine(options: Namespace) -> list[Finding]:
     found += examine_sandbox(config)
     try:
         found += examine_store(home, full=options.full)
+    except ConfigError as error:  # only the configuration knows where conversations are kept
+        said = any(finding.level == "broken" for finding in about_config)
+        text = "not looked at: where it is stands in the configuration, which is broken" if said else str(error)
+        found.append(Finding("Conversations", "store", "info" if said else "broken", text))
     except OSError as error:
         text = f"{error.filename}: {error.strerror}; make it yours, or set CODEX_HOME to a folder of your own"
         found.append(Finding("Conversations", "folder", "broken", text))

@@ -88,7 +88,7 @@ def _serves(words: Sequence[str]) -> bool:
 
 def _carry_out(words: list[str]) -> int:
     if words[:1] == ["help"]:
-        if len(words) > 1 and words[1] not in build_parser().commands():
+        if len(words) > 1 and not words[1].startswith("-") and words[1] not in build_parser().commands():
             from understudy.cli.help_pages import show_topic
 
             return show_topic(" ".join(words[1:]))
