@@ -238,7 +238,7 @@ async def test_a_question_that_is_answered_elsewhere_is_withdrawn_at_the_termina
 
 
 def test_what_makes_no_sense_is_refused_with_a_word(program: Program) -> None:
-    for words in (("answer", "c1", "maybe"), ("answer", "c1"), ("answers",), ("--jsn",)):
+    for words in (("answer", "c1", "no", "more"), ("answer", "c1"), ("answers",), ("--jsn",)):
         ended = program.run("approvals", *words)
         assert (ended.code, ended.out) == (2, "")
 
@@ -268,3 +268,20 @@ async def test_no_word_of_a_question_passes_for_a_line_of_ours_in_a_narrow_termi
     ours = [row for row in rows if row.startswith("  ") and not row.startswith("   ")]
     assert sum(row.startswith("  folder: ") for row in ours) == 1
     assert not any(row.startswith("folder") for row in rows)
+
+
+async def test_what_the_model_wants_to_know_is_answered_by_words_and_numbers(program: Program) -> None:
+    color = {"id": "color", "header": "Colour", "question": "Which?", "options": [{"label": "Red"}, {"label": "Blue"}]}
+    name = {"id": "name", "header": "Name", "question": "What is it called?"}
+    arguments = {"questions": [color, name]}
+    program.script({"call": "request_user_input", "arguments": arguments, "id": "c1"}, {"say": "Painted."})
+    await killed_while_asking(program)
+    [one] = pending(program)
+    assert (one["kind"], [each["id"] for each in one["questions"]]) == ("user_input", ["color", "name"])
+    for words, why in ((("red",), "color=ANSWER name=ANSWER"), (("yes",), "color=ANSWER name=ANSWER")):
+        refused = program.run("approvals", "answer", "c1", *words)
+        assert (refused.code, why in refused.err) == (1, True)
+    ended, told = await answer(program, "c1", "color=2", "name=Bob")
+    assert (ended.code, told["outcome"]) == (0, "counts")
+    exported = program.run("export", one["conversation_id"]).out
+    assert '"answers":{"color":["Blue"],"name":["Bob"]}' in exported.replace(" ", "")

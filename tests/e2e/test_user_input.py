@@ -8,6 +8,7 @@ import pytest
 
 from tests.e2e.scenes import scene, told_to_model
 from tests.e2e.test_tasks_on_stdio import COMMAND, META, PREFIX
+from tests.support.acp_client import AcpClient
 from tests.support.app_client import AppClient
 from tests.support.rest_client import serving_rest
 from understudy.testing import CodexHome, LineProcess, McpProcess, ScriptedModel, call, say, text_of
@@ -122,3 +123,28 @@ async def test_a_task_waits_for_input_and_goes_on_with_it(tmp_path: Path) -> Non
                 pass
             assert state["result"]["content"][0]["text"] == "Painted."
         assert told_to_model(model.requests[1]) == '{"answers":{"color":{"answers":["Red"]}}}\nNot answered: name.'
+
+
+async def test_an_editor_is_asked_one_question_after_the_other_or_by_a_form(tmp_path: Path) -> None:
+    size = {**COLOUR, "id": "size", "question": "Which size?"}
+    script = [call("request_user_input", questions=[COLOUR, size]), say("Painted."), ASK, say("Named.")]
+    async with ScriptedModel(script) as model:
+        home = CodexHome(tmp_path / "user" / ".codex", model).path
+        async with AcpClient(home, tmp_path) as editor:
+            session = await editor.new_session(tmp_path)
+            number = editor.ask_prompt(session, "paint it")
+            for asked, option in ((0, "1"), (1, "0")):
+                question = await editor.question(asked)
+                assert question["method"] == "session/request_permission"
+                assert [each["name"] for each in question["params"]["options"]] == ["Red: warm", "Blue: cold", "Do not answer"]
+                editor.choose(question, option)
+            assert (await editor.answer(number))["stopReason"] == "end_turn"
+        assert told(model.requests[1]) == {"color": {"answers": ["Blue"]}, "size": {"answers": ["Red"]}}
+        async with AcpClient(home, tmp_path, capabilities={"elicitation": {"form": {}}}) as editor:
+            session = await editor.new_session(tmp_path)
+            number = editor.ask_prompt(session, "name it")
+            question = await editor.question()
+            assert question["method"] == "elicitation/create"
+            editor.respond(question, {"action": "accept", "content": {"name": "Bob"}})
+            await editor.answer(number)
+        assert "Not answered: color." in told_to_model(model.requests[3])
