@@ -42,6 +42,7 @@ CONVERSATIONS: dict[str, tuple[set[str], list[str]]] = {
     ),
     "conversationStream": ({"conversation_id", "after"}, ["conversation_id"]),
     "conversationsList": ({"limit", "cursor", "archived"}, []),
+    "conversationsSearch": ({"query", "folder", "since", "role", "limit", "cursor"}, ["query"]),
     "conversationInterrupt": ({"conversation_id"}, ["conversation_id"]),
     "conversationFork": ({"conversation_id", "message_id"}, ["conversation_id"]),
     "conversationApprove": ({"conversation_id", "call_id", "decision"}, ["conversation_id", "call_id", "decision"]),
@@ -90,5 +91,5 @@ async def test_the_tools_are_a_superset_of_both_times(tmp_path: Path) -> None:
             assert tool["inputSchema"]["type"] == "object"
             assert {"title", "readOnlyHint"} <= set(tool["annotations"]), tool["name"]
         reads = {name for name, tool in tools.items() if tool["annotations"]["readOnlyHint"]}
-        assert reads == {"conversationStream", "conversationsList"}
+        assert reads == {"conversationStream", "conversationsList", "conversationsSearch"}
         assert tools["conversationDelete"]["annotations"]["destructiveHint"] is True

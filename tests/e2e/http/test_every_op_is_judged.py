@@ -39,6 +39,7 @@ TOOLS: dict[str, Op] = {
     "codex-reply": Op("run", {"prompt": "x"}, works=True),
     "conversationCreate": Op(None),
     "conversationsList": Op(None),
+    "conversationsSearch": Op(None, {"query": "x"}),
     "conversationSendMessage": Op("run", {"content": [{"type": "text", "text": "x"}]}, works=True),
     "conversationStream": Op("read"),
     "conversationInterrupt": Op("run"),
@@ -57,14 +58,17 @@ REST: dict[tuple[str, str], Op] = {
     ("GET", "/v1/conversations"): Op(None),
     ("POST", "/v1/conversations"): Op(None),
     ("GET", "/v1/changes"): Op(None),
+    ("GET", "/v1/search"): Op(None),
     ("GET", ONE): Op("read"),
     ("GET", ONE + "/events"): Op("read"),
+    ("GET", ONE + "/items"): Op("read"),
     ("GET", ONE + "/diff"): Op("read"),
     ("GET", ONE + "/report"): Op("read"),
     ("GET", ONE + "/export"): Op("read"),
     ("GET", ONE + "/images/{seq}/{number}"): Op("read"),
     ("POST", ONE + "/messages"): Op("run", {"text": "x"}, works=True),
     ("POST", ONE + "/decisions"): Op("approve", _DECISION),
+    ("POST", ONE + "/answers"): Op("approve", {"call_id": "call1", "answers": {"q": "x"}}),
     ("POST", ONE + "/interrupt"): Op("run"),
     ("POST", ONE + "/compact"): Op("run", works=True),
     ("POST", ONE + "/undo"): Op("run", works=True),
@@ -74,7 +78,7 @@ REST: dict[tuple[str, str], Op] = {
     ("POST", ONE + "/unarchive"): Op("run"),
     ("DELETE", ONE): Op("run"),
 }
-WITH_BODY = {path for _, path in REST if path.rpartition("/")[2] in ("messages", "decisions", "undo", "fork", "rename")}
+WITH_BODY = {path for _, path in REST if path.rpartition("/")[2] in ("messages", "decisions", "answers", "undo", "fork", "rename")}
 
 
 def test_everything_that_is_offered_is_in_the_tables() -> None:
