@@ -63,7 +63,7 @@ async def test_the_model_is_told_how_long_a_command_has(tmp_path: Path, config: 
     async with scene([say("ok")], tmp_path, config=config) as (model, client):
         await client.call_tool("codex", prompt="go")
         shell = next(tool["function"] for tool in model.requests[0]["tools"] if tool["function"]["name"] == "shell")
-        assert shell["parameters"]["properties"]["timeout"]["description"].endswith(f"Default {milliseconds}.")
+        assert shell["parameters"]["properties"]["timeout"]["description"].endswith(f"default {milliseconds}.")
 
 
 @pytest.mark.slow

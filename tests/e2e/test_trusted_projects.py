@@ -141,7 +141,7 @@ async def test_nothing_that_decides_over_policy_sandbox_provider_or_notify_count
         assert "Sandbox policy: read-only" in context
         assert "Network access: restricted" in context
         shell = next(tool["function"] for tool in request["tools"] if tool["function"]["name"] == "shell")
-        assert "Default 7000." in str(shell)
+        assert "default 7000." in str(shell)
         for key in ("approval_policy", "model_provider", "openai_base_url", "profile", "policy", "projects", "model_providers"):
             assert f"`{key}` in {project}/.codex/config.toml does not count" in client.stderr
         for key in ("understudy.sandbox", "shell_environment_policy", "sandbox_workspace_write", "experimental_instructions_file"):

@@ -183,7 +183,7 @@ async def test_whichever_way_the_answer_came_the_record_says_from_where(tmp_path
         [event] = [each["msg"] for each in told["events"] if each["msg"]["type"] == "approval_decided"]
         assert (event["door"], event["address"], event["client"]) == (door, FAR, program)
         markdown = await (await client.request("GET", path=f"/v1/conversations/{thread}/export?format=markdown")).body()
-        assert f"*approved by local* `{door} from {FAR}, {program}`" in markdown.decode()
+        assert f"approved by local ({door} from {FAR}, {program})" in markdown.decode()
 
 
 @pytest.mark.slow
