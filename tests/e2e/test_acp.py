@@ -311,7 +311,7 @@ async def test_modes_and_options_hold_from_the_next_prompt_on(tmp_path: Path) ->
         session = made["sessionId"]
         assert made["modes"]["currentModeId"] == "untrusted"
         names = [mode["id"] for mode in made["modes"]["availableModes"]]
-        assert names == ["untrusted", "on-failure", "on-request", "never", "full-access"]
+        assert names == ["untrusted", "on-failure", "on-request", "never", "plan", "full-access"]
         assert {option["id"]: option["category"] for option in made["configOptions"]} == {
             "mode": "mode",
             "model": "model",

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.support.rest_client import RestClient, serving_rest
-from understudy.servers.rest.acting import NewDecision, NewMessage
+from understudy.servers.rest.acting import NewAnswer, NewDecision, NewMessage
 from understudy.servers.rest.managing import ForkWanted, RenameWanted, UndoWanted
 from understudy.servers.rest.routes import ROUTES, Route
 from understudy.testing import HOLD, ScriptedModel, deltas
@@ -21,6 +21,7 @@ BODIES: dict[type[Any], list[Any]] = {  # those that would be taken from its own
         {"text": "Hi", "images": ["/etc/hosts"]},
     ],
     NewDecision: [{"call_id": "x", "decision": "approved"}],
+    NewAnswer: [{"call_id": "x", "answers": {"why": "so"}}, {"call_id": "x", "answers": {}}],
     UndoWanted: [{}, {"turn": "1"}],
     ForkWanted: [{}, {"turn": "1"}, {"message": UNKNOWN}],
     RenameWanted: [{"title": "Mine"}, {"title": ""}],
@@ -28,6 +29,7 @@ BODIES: dict[type[Any], list[Any]] = {  # those that would be taken from its own
 NONSENSE = {"nonsense": 1}
 QUERIES = {
     "events": ["", "?stream=1", "?stream=1&answers=0", "?after=1"],
+    "items": ["", "?stream=1", "?after=1"],
     "diff": ["", "?turn=1"],
     "report": ["", "?turn=1"],
     "export": ["", "?format=markdown", "?format=html"],
