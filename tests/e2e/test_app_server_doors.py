@@ -195,7 +195,8 @@ async def test_a_client_that_does_not_read_is_served_when_it_does(tmp_path: Path
         await client.answer(models)
         ended = await client.turn_over(thread, (await client.answer(turn))["turn"]["id"])
         deltas = [m["params"]["delta"] for m in client.messages if m.get("method") == "item/agentMessage/delta"]
-    assert ended["items"][0]["text"] == "word " * 100_000 == "".join(deltas)
+    assert ended["items"][0]["text"] == "word " * 100_000
+    assert "".join(deltas) in ("", "word " * 100_000), "a client that is far behind has it at once, with the item"
 
 
 async def test_no_key_of_the_configuration_or_of_a_login_is_told(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ def acp_task(tmp_path: Path, url: str) -> dict[str, Any]:
 async def assert_did_it(seen: dict[str, Any], work: Path, typed: str = "") -> None:
     """A permission, a diff, a cancel, and all of it again after a kill, where the question that was open is asked once more."""
     assert seen["version"] == 1
-    assert seen["modes"] == ["untrusted", "on-failure", "on-request", "never", "full-access"]
+    assert seen["modes"] == ["untrusted", "on-failure", "on-request", "never", "plan", "full-access"]
     assert (seen["first"], seen["second"], seen["third"]) == ("end_turn", "cancelled", "end_turn")
     assert {"allow_once", "allow_always", "reject_once"} == set(seen["asked"][0])
     assert (work / "a.txt").read_text() == f"{typed}b\n"
