@@ -60,6 +60,8 @@ LINES: dict[str, tuple[str, Any]] = {
     "the future": ('{"id":113,"method":"ping"}', (113, None)),
 }
 
+PINGS = (109, 112, 113)  # a ping may be taken before what came before it
+
 
 def outcome(frame: dict[str, Any]) -> tuple[Any, Any]:
     if "error" in frame:
@@ -75,9 +77,11 @@ async def test_n7_n8_every_odd_line_has_its_answer_and_does_nothing_else() -> No
             question = await client.next_request()
             start = len(client.frames)
             await client.send_raw("".join(f"{line}\n" for line, _ in LINES.values()).encode())
-            await client.request("ping", request_id="the last")
+            await client.request("tools/list", request_id="the last")
             answers = [outcome(frame) for frame in client.frames[start:] if "method" not in frame]
-            assert answers == [*(wanted for _, wanted in LINES.values() if wanted), ("the last", None)]
+            expected = [*(wanted for _, wanted in LINES.values() if wanted), ("the last", None)]
+            assert [each for each in answers if each[0] not in PINGS] == [each for each in expected if each[0] not in PINGS]
+            assert sorted(each for each in answers if each[0] in PINGS) == [(ping, None) for ping in PINGS]
             assert not turn.done
             await client.respond(question, {"action": "decline"})
             await turn
