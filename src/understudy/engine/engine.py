@@ -21,7 +21,7 @@ from understudy.engine.following import Following
 from understudy.engine.handle import Handle
 from understudy.engine.logs import Logs, OpenLog
 from understudy.engine.pace import Pace
-from understudy.engine.phases import FORGOTTEN
+from understudy.engine.phases import DELETING, FORGOTTEN
 from understudy.engine.preparing import Preparing
 from understudy.engine.remembered import Remembered
 from understudy.engine.tail import CommitDelay, Told
@@ -243,9 +243,15 @@ class Engine:
                 pass
         try:
             return await conversation.submit(op, following, told)
-        except UnknownConversation:  # another process has deleted it
-            self._remembered.forget(conversation)
+        except UnknownConversation:
+            await self._note_refused(conversation)
             raise
+
+    async def _note_refused(self, conversation: Conversation) -> None:
+        """Another process has deleted it. One that is being deleted here may be kept: those who watch are to be shown the rest."""
+        if conversation.standing.phase not in (DELETING, FORGOTTEN):
+            await conversation.note_deleted()
+            self._remembered.forget(conversation)
 
     def pinned(self, conversation: Conversation, op: Send) -> Send:
         """With the folders that its message changes to as they are now. Raises `ConfigError`."""
