@@ -27,6 +27,7 @@ from understudy.store.log import (
     Page,
     Position,
     SavedText,
+    Spent,
     Verified,
 )
 from understudy.store.record_clock import RecordClock
@@ -374,6 +375,12 @@ class SimulatedLog:
 
     def time_commits(self, told: Callable[[float], None]) -> None:
         pass
+
+    def spend(self, name: str, day: str, spent: Spent, done: Committed) -> None:
+        _unused()
+
+    async def spent(self, name: str, since: str) -> Spent:
+        _unused()
 
     async def verify(self, most: int | None) -> Verified:
         _unused()

@@ -209,7 +209,7 @@ class _Judge:
             case "rename" if "title" in facts:
                 if not self._has(name, Renamed, title=facts["title"]):
                     self.complain(f"{name[-4:]} was said to be renamed, and is not")
-            case "delete" if facts.get("deleted"):
+            case "delete" if facts.get("deleted") and self.logs.entries.get(name):
                 self.complain(f"{name[-4:]} was said to be deleted, and is not")
             case "fork" if "forked" in facts and facts["forked"] not in self.logs.entries:
                 self.complain(f"{name[-4:]} was said to be forked, and is not")
