@@ -107,6 +107,8 @@ class Beginning:
                 self._running.check_room(by)
             turn_id = str(tail.state.submissions + len(before) + 1) if resumed is None else resumed
             started = () if resumed is not None else (TurnStarted(turn_id, window=setup.limits.window),)
+            if self._letters.in_hand:
+                self._letters.take_in_hand()
             tail.append(*before, record, *started, turn=turn_id)
         except BaseException:
             tail.state = before_fork

@@ -31,6 +31,7 @@ class Letters:
         self.decisions_left: list[Decide] = []  # about a turn whose process ended before it read them
         self.ends_left: set[str] = set()  # turns that were to be interrupted, likewise; empty: whichever ran
         self.sent_by = LOCAL_NAME  # the last of the unread messages that were read
+        self.in_hand = False  # messages were read that are to be appended, and leave the box with that
         self.unread: set[str] = set()  # messages of ours that are not in the log yet, as far as we know
 
     @property
@@ -78,15 +79,22 @@ class Letters:
         self._before, self.taken = self.taken, letter.number
         self._tail.take_letters(self.taken)
 
+    def take_in_hand(self) -> None:
+        """The messages that were read are part of what is appended next."""
+        self.in_hand = False
+        self._tail.take_letters(self.taken)
+
     def put_back(self) -> None:
         """What was taken last could not be used: it stays in the box."""
         self.taken = self._before
+        self.in_hand = False
         self._forget_what_was_left()
         self._tail.take_letters(0)
 
     def read_again(self) -> None:
         """What was written of those taken is lost: all that are still in the box count as new."""
         self.taken = self._before = 0
+        self.in_hand = False
         self._forget_what_was_left()
         self._tail.take_letters(0)
 
@@ -107,11 +115,12 @@ class Letters:
     async def unread_messages(self) -> list[UserMessage]:
         """Messages for a turn that had ended before it read them. A summary that was asked of it is made by the next one,
         answers to its questions count if it is taken up again, and it is not if it was to be interrupted; other ops for it mean
-        nothing any more.
+        nothing any more. Until the messages are appended all letters stay in the box: what is written before, such as the end of
+        a turn that was cut off, does not hold what they say.
         """
         letters = await self.waiting()
         if letters:
-            self.note_read(letters[-1])
+            self._before, self.taken, self.in_hand = self.taken, letters[-1].number, True
         self.compaction_left = self.compaction_left or any(isinstance(letter.op, Compact) for letter in letters)
         self.decisions_left += [letter.op for letter in letters if isinstance(letter.op, Decide)]
         self.ends_left.update(letter.op.turn for letter in letters if isinstance(letter.op, Interrupt))
@@ -122,6 +131,8 @@ class Letters:
         for op in sent:
             if op not in wanted:  # whoever waits for its turn learns from the log that there will be none
                 self._tail.append(TurnDropped(op.message.message_id), turn=self._tail.state.turn or "0")
+        if self.in_hand and not wanted:
+            self.take_in_hand()
         self.sent_by = wanted[-1].by if wanted else LOCAL_NAME
         return [op.message for op in wanted]
 
