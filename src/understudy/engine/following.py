@@ -232,6 +232,8 @@ class Following:
     def taken_over(self) -> None:
         """The process that ran the turn is gone, and it continues here: its questions are put here."""
         self.leads = True
+        if self.message_id and not self.turn:
+            self.turn = self._tail.state.turn  # as far as we know its message is for this one, whose text it is to have whole
         self.put_open_questions()
 
     def put_open_questions(self) -> None:
