@@ -56,7 +56,7 @@ class Elsewhere:
         if shell.depends_on_others and shell.phase in MAY_BEGIN and not await shell.is_claimed():
             await self._take_over()
         elif shell.state.turn is not None:
-            await shell.show_text_elsewhere(shell.state.turn)
+            await shell.show_text_elsewhere()
 
     async def note_deleted(self) -> None:
         """The store does not have it any more: whoever waits or watches here is told."""

@@ -321,14 +321,18 @@ class Shell:
         for waiter in self.waiters:
             waiter.taken_over()
 
-    async def show_text_elsewhere(self, turn: str) -> None:
+    async def show_text_elsewhere(self) -> None:
         """What the model has said so far in a turn of another process, to those who watch."""
         broadcast = self.tail.broadcast
         if not broadcast.followers:
             return
         saved = await self._log.saved_text(self.id)
-        if saved is not None and saved.after >= broadcast.published:
-            broadcast.publish_foreign_text(saved, turn)
+        if saved is None or saved.after < broadcast.published:
+            return
+        if saved.after > broadcast.published:  # it is of an answer after records that are not known here
+            await self.claim.catch_up()
+        if saved.after == broadcast.published and self.state.turn is not None:
+            broadcast.publish_foreign_text(saved, self.state.turn)
 
     def fail_viewers(self, error: AgentError) -> None:
         self.tail.broadcast.fail(error)
