@@ -6,6 +6,7 @@ import shutil
 import socket
 import sqlite3
 import sys
+import tomllib
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.cli.program import Program
+from tests.support.environments import ROOT
 from understudy.testing import ScriptedModel, say, status
 
 
@@ -57,6 +59,57 @@ def test_extras_and_git_are_named(program: Program) -> None:
     found = _found(program)
     assert "chat" in found["Program/extras"][0]["text"].partition(";")[0]
     assert found["Program/git"][0]["text"] == (shutil.which("git") or "not installed; `review` needs it")
+
+
+def test_every_extra_is_one_that_is_looked_for(program: Program) -> None:
+    program.script({"say": "Hello."})
+    [found] = _found(program)["Program/extras"]
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert {name for name in extras if name not in found["text"]} == {"testing"}  # which is no part of the program
+
+
+def _installed_elsewhere(folder: Path, version: str | None) -> str:
+    (program := folder / "bin" / "understudy").parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\necho it was run >&2; exit 1\n")
+    program.chmod(0o755)
+    if version is not None:
+        (folder / f"lib/python3.11/site-packages/understudy_codex-{version}.dist-info").mkdir(parents=True)
+    return str(program)
+
+
+def test_a_newer_an_older_and_a_strange_program_of_our_name_are_told_apart(program: Program, tmp_path: Path) -> None:
+    program.script({"say": "Hello."})
+    newer, older, strange = (
+        _installed_elsewhere(tmp_path / name, version) for name, version in (("n", "99.1"), ("o", "0.0.1"), ("s", None))
+    )
+    path = os.pathsep.join([*(os.path.dirname(each) for each in (newer, older, strange)), os.environ["PATH"]])
+    found = _found(program, env={"PATH": path})
+    first, second = found["Program/another version"][:2]
+    assert (first["level"], first["text"].startswith(f"{newer} is newer: 99.1, and this is ")) == ("warning", True)
+    assert (second["level"], second["text"]) == ("info", f"{older} is version 0.0.1")
+    foreign = found["Program/another program"][0]
+    assert (foreign["level"], foreign["text"].startswith(f"{strange} is not of the package")) == ("warning", True)
+
+
+def test_files_of_one_version_under_the_name_of_another_are_named(
+    program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program.script({"say": "Hello."})
+    (info := tmp_path / "site" / "understudy_codex-7.dist-info").mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: understudy-codex\nVersion: 7\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path / "site"), *sys.path])
+    [found] = _found(program)["Program/package"]
+    assert (found["level"], found["text"].endswith("the package says 7: install it again")) == ("warning", True)
+
+
+async def test_what_uninstalling_leaves_is_said(program: Program) -> None:
+    program.script({"say": "Hello."})
+    config = program.home / "config.toml"
+    before = _found(program)["Program/uninstalling"][0]["text"]
+    assert str(program.home / "understudy") not in before
+    await program.begin("Greet me")
+    after = _found(program)["Program/uninstalling"][0]["text"]
+    assert after.startswith(f"leaves {program.home / 'understudy'}, {config}: conversations, tokens and keys")
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.support.environments import ROOT, python_with
 
 BUILD_SECONDS = 120
-INSTALLERS = ("uv==0.13.8", "pipx==1.18.4")
+INSTALLERS = ("uv==0.13.8", "pipx==1.18.4", "pip")
 OF_A_BUILD = ("src", "docs", "pyproject.toml", "README.md", "LICENSE", ".gitignore")
 
 

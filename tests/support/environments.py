@@ -42,6 +42,15 @@ def python_with(*requirements: str) -> Path:
     return _installed([version, *requirements], install) / "bin" / "python"
 
 
+def wheels_of(*requirements: str) -> Path:
+    """A folder of wheels with all that these need: an index of one's own, which is always warm."""
+
+    def download(folder: Path) -> None:
+        _run([str(python_with("pip")), "-m", "pip", "download", "--quiet", "--only-binary=:all:", "-d", str(folder), *requirements])
+
+    return _installed([f"wheels{sys.version_info.major}.{sys.version_info.minor}", *requirements], download)
+
+
 def _uv() -> str | None:
     """An installed one; on a bare Debian, where there is no pip, the one that set up this checkout."""
     own = ROOT / ".uv" / "bin" / "uv"

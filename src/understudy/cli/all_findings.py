@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from understudy import __version__
 from understudy.cli.config_findings import examine_configuration
 from understudy.cli.finding import Finding
+from understudy.cli.install_findings import examine_install
 from understudy.cli.model_findings import examine_model
 from understudy.cli.sandbox_findings import examine_sandbox
 from understudy.cli.store_findings import examine_store
@@ -28,6 +29,7 @@ EXTRAS = {
     "keyring": "keyring",
     "mcp": "mcp",
     "oauth": "joserfc",
+    "postgres": "psycopg",
     "telemetry": "opentelemetry",
 }
 
@@ -38,6 +40,7 @@ def examine(options: Namespace) -> list[Finding]:
         home = find_home(os.environ)
     except ConfigError as error:
         return [*found, Finding("Configuration", "folder", "broken", str(error)), *examine_sandbox(None)]
+    found += examine_install(home)
     config, about_config = examine_configuration(home, options)
     found += about_config
     if config is not None:
