@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -51,7 +52,7 @@ async def is_healthy(port: int) -> bool:
         await writer.wait_closed()
 
 
-async def served(command: list[str], env: Mapping[str, str], cwd: Path, check: list[str] | None = None) -> None:
+async def served(command: list[str], env: Mapping[str, str], cwd: Path, check: list[str] | None = None, ended: int = 0) -> None:
     """The command serves on a port of its own choice, and ends when it is told to. `check` finds it in good health."""
     process = await asyncio.create_subprocess_exec(
         *command, "--port", "0", env=env, cwd=cwd, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL
@@ -66,7 +67,7 @@ async def served(command: list[str], env: Mapping[str, str], cwd: Path, check: l
     finally:
         if process.returncode is None:
             process.terminate()
-        assert await asyncio.wait_for(process.wait(), WAIT_SECONDS) == 0
+        assert await asyncio.wait_for(process.wait(), WAIT_SECONDS) == ended
 
 
 @pytest.mark.slow
@@ -111,11 +112,29 @@ async def test_the_steps_of_the_container_file_make_a_server(tmp_path: Path) -> 
     assert checker is not None
     assert checker == str(tmp_path / "opt/understudy/bin/python3")
     await served([program, *words["CMD"]], env, work, [checker, *words["HEALTHCHECK"][1:]])
+    await served([*only_the_volumes(tmp_path), program, *words["CMD"]], env, work, ended=-signal.SIGTERM)  # bubblewrap's own end
+    answer = [program, "exec", "-c", 'model_provider="scripted"', "--skip-git-repo-check", "hi"]
+    code, said = await run(*only_the_volumes(tmp_path), *answer, env=env, cwd=work)
+    assert (code, "scripted model" in said) == (0, True), said
+    code, said = await run(*only_the_volumes(tmp_path), "touch", str(tmp_path / "elsewhere"), env=env, cwd=work)
+    assert (code, "Read-only file system" in said) == (1, True)
+
+
+def only_the_volumes(root: Path) -> list[str]:
+    """As `--read-only --user 1000 --cap-drop all` of an engine: not even `/tmp` can be written to."""
+    bwrap = shutil.which("bwrap")
+    if bwrap is None:
+        pytest.skip("bubblewrap is not installed, so an image's surroundings cannot be made (apt-get install bubblewrap)")
+    volumes = [str(root / name) for name in ("var/lib/understudy", "work")]
+    writable = [word for volume in volumes for word in ("--bind", volume, volume)]
+    closed = ["--unshare-user", "--uid", "1000", "--gid", "1000", "--cap-drop", "ALL"]
+    return [bwrap, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", *writable, *closed, "--die-with-parent"]
 
 
 def test_the_container_file_runs_as_a_plain_user_and_names_what_there_is() -> None:
     found = dict(instructions())
-    assert found["USER"] == "agent"
+    assert found["USER"] == "1000:1000"  # the user that a step has made
+    assert any(text == "useradd --uid 1000 --create-home agent" for _, text in instructions())
     assert found["ENTRYPOINT"] == '["understudy"]'
     for name, text in instructions():
         if name == "COPY":
