@@ -21,9 +21,8 @@ from tests.policy.threat_rows import COMMAND_ROWS, EXTRA_COMMAND_ROWS  # noqa: E
 from tests.security.threat_rows import INJECTION_ROWS, PATCH_ROWS, SANDBOX_ROWS, SERVER_ROWS, Row  # noqa: E402
 
 from understudy.policy.decide import PatchFacts, decide_command, decide_patch  # noqa: E402
-from understudy.policy.quoting import quote_command  # noqa: E402
-from understudy.policy.visible import make_visible  # noqa: E402
 from understudy.protocol.choices import ApprovalPolicy, SandboxMode  # noqa: E402
+from understudy.text import make_visible, quote_command  # noqa: E402
 
 _LONGEST = 70
 

@@ -92,7 +92,7 @@ def nothing_impossible_happens_to_a_conversation() -> Generator[list[str]]:
     said: list[str] = []
     handler = logging.Handler(logging.ERROR)
     handler.emit = lambda record: said.append(record.getMessage())
-    logger = logging.getLogger("understudy.engine.phases")
+    logger = logging.getLogger("understudy.engine.conversation.phases")
     logger.addHandler(handler)
     yield said
     logger.removeHandler(handler)

@@ -36,9 +36,9 @@ def test_circles_reaches_and_inner_imports_of_a_small_package_are_counted(tmp_pa
     files = {
         "__init__.py": "",
         "engine/__init__.py": "",
-        "engine/conversation.py": "class Conversation:\n    def __init__(self) -> None:\n"
+        "engine/conversation/conversation.py": "class Conversation:\n    def __init__(self) -> None:\n"
         "        self.tail = 1\n        self._own = 2\n",
-        "engine/sending.py": "from small.engine.conversation import Conversation\n\n\n"
+        "engine/sending.py": "from small.engine.conversation.conversation import Conversation\n\n\n"
         "def send(conversation: Conversation) -> int:\n    import json\n    from small import late\n\n    conversation._own\n"
         "    return conversation.tail + len(json.dumps(late))\n",
         "late.py": "from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    from .engine import sending\n",

@@ -90,31 +90,31 @@ NOT_BEFORE_A_REQUEST = (
         "shutil",
         "tempfile",
         "zlib",
-        "understudy.engine.answering",
-        "understudy.engine.compaction.compacting",
+        "understudy.engine.conversation.answering",
+        "understudy.engine.conversation.compacting",
         "understudy.engine.ops.compacting",
         "understudy.engine.ops.deciding",
         "understudy.engine.ops.deleting",
-        "understudy.engine.forking",
+        "understudy.engine.log.forking",
         "understudy.engine.ops.interrupting",
-        "understudy.engine.notifying",
-        "understudy.engine.other_servers",
-        "understudy.engine.runs_of_tests",
-        "understudy.engine.stopping",
-        "understudy.engine.turn_tools",
-        "understudy.models.anthropic",
-        "understudy.models.chat",
-        "understudy.models.http.unpacking",
+        "understudy.engine.services.notifying",
+        "understudy.engine.turn.other_servers",
+        "understudy.bench.runs_of_tests",
+        "understudy.engine.conversation.stopping",
+        "understudy.engine.turn.turn_tools",
+        "understudy.models.wires.anthropic",
+        "understudy.models.wires.chat",
+        "understudy.net.unpacking",
         "understudy.models.scripted",
         "understudy.policy",
         "understudy.sandbox",
         "understudy.servers.mcp.conversation_tools",
-        "understudy.servers.modern_events",
-        "understudy.store.cursors",
-        "understudy.store.verify",
+        "understudy.servers.wire_events.modern_events",
+        "understudy.store.sqlite.cursors",
+        "understudy.store.sqlite.verify",
         "understudy.tools.acts",
         "understudy.tools.patch",
-        "understudy.tools.shell",
+        "understudy.tools.commands",
     }
 )
 
@@ -131,7 +131,7 @@ STANDARD_LIBRARY = (
         ["collections", "copyreg", "enum", "functools", "keyword", "operator", "re", "reprlib", "types"]
     )
 )
-MCP = {"servers", "servers.mcp", "servers.mcp.start", "servers.mcp.early_initialize", "servers.mcp.handshake"}
+MCP = {"servers", "servers.mcp", "servers.stdio", "servers.stdio.start", "servers.mcp.handshake"}
 OURS = {"understudy"} | {f"understudy.{name}" for name in {"cli", "cli.bundle", "cli.main"} | MCP}
 
 
@@ -139,7 +139,7 @@ def test_only_a_few_light_modules_are_loaded_before_initialize_is_answered(tmp_p
     loaded = _run(PROGRAM, tmp_path) - _run(BARE, tmp_path)
     new = {name for name in loaded - OURS if name.split(".")[0].lstrip("_") not in STANDARD_LIBRARY}
     assert new - set(sys.builtin_module_names) == set()
-    assert "understudy.servers.mcp.early_initialize" in loaded
+    assert "understudy.servers.mcp.handshake" in loaded
 
 
 def test_a_server_that_lists_its_tools_has_nothing_heavy_loaded(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_a_model_is_asked_before_tools_and_what_is_seldom_used_are_loaded(tmp_pa
     (tmp_path / "config.toml").write_text(CONFIG)
     loaded = _run(PROGRAM_THAT_ASKS, tmp_path, CALL) - _run(BARE, tmp_path)
     assert loaded & NOT_BEFORE_A_REQUEST == set()
-    assert {"understudy.models.responses", "asyncio", "msgspec"} <= loaded
+    assert {"understudy.models.wires.responses", "asyncio", "msgspec"} <= loaded
     assert len([name for name in loaded if name.startswith("understudy")]) <= MOST_OF_OURS
 
 
@@ -177,4 +177,4 @@ def test_exec_asks_a_model_before_what_people_tools_and_other_wires_need_is_load
     loaded = _run(EXEC_THAT_ASKS, tmp_path) - _run(BARE, tmp_path)
     others = {"understudy.cli.commands", "understudy.servers.mcp"}
     assert loaded & (NOT_BEFORE_A_REQUEST | others) == set()
-    assert {"understudy.servers.exec_events", "understudy.models.responses"} <= loaded
+    assert {"understudy.cli.exec.events", "understudy.models.wires.responses"} <= loaded

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from tests.agent_suite.scripts import Script, Step, answer_of
-from understudy.bench.folders import copy_work, lay_out
+from understudy.bench.judging import copy_work, lay_out
 from understudy.bench.tasks import Task
 from understudy.testing import Call, Entry, McpProcess, Question, ReceivedRequest, ScriptedModel, ServerDied, status
 from understudy.testing.script import Wire

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from understudy.bench.folders import copy_work, lay_out
+from understudy.bench.judging import copy_work, lay_out
 from understudy.bench.tasks import TaskFile
 
 HIDDEN = {"tests/deep/test_it.py": TaskFile(b"judge"), "run": TaskFile(b"#!/bin/sh\n", True)}

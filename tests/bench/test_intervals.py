@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.bench.intervals import paired_difference, ratio_of_sums, sign_test, wilson
+from understudy.bench.summary import paired_difference, ratio_of_sums, sign_test, wilson
 
 COUNTS = st.integers(0, 60)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.bench.usage_lines import Used, read_usage
+from understudy.bench.command_agent import Used, read_usage
 
 
 def test_the_turns_of_codex_are_added_up(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ async def test_a_server_leaves_a_bundle_from_which_the_next_one_is_loaded(copy: 
 
     bundled, said = await served(copy, tmp_path)
     assert said["title"] == "Understudy"
-    assert {"asyncio.base_events", "msgspec", "understudy.engine.turn", "understudy.servers.mcp.handshake"} <= bundled
+    assert {"asyncio.base_events", "msgspec", "understudy.engine.turn.turn", "understudy.servers.mcp.handshake"} <= bundled
     assert len(bundled) > 250
     assert copy.bundle.stat().st_ino == before  # nothing was stale
 
@@ -283,7 +283,7 @@ understudy.cli.main._leave_the_folder()
 from understudy.cli.bundle import use_bundle
 assert use_bundle()
 import importlib, inspect, pathlib, pkgutil
-import understudy.models.retry as module
+import understudy.models.failures as module
 import understudy.tools as package
 assert type(module.__loader__).__name__ == "_Loader"
 import _decimal
@@ -301,7 +301,7 @@ except ValueError as error:
     frame = traceback.extract_tb(error.__traceback__)[-1]
     assert (frame.filename, frame.line) == (json.decoder.__file__, "obj, end = self.scan_once(s, idx)"), frame
 sys.path.append(sys.path[0])
-import understudy.engine.turn as later
+import understudy.engine.turn.turn as later
 assert type(later.__loader__).__name__ == "SourceFileLoader"
 """
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cli.program import Program
-from understudy.config.lines import line_of, split_key
+from understudy.config.editing import line_of, split_key
 
 FILE = """\
 # mine

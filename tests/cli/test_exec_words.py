@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.cli.exec_runs import LONGEST, finish, place
 from tests.support.app_client import AppClient
 from understudy import __version__
-from understudy.cli.exec_options import OPTIONS, is_exec, parse
+from understudy.cli.exec.options import OPTIONS, is_exec, parse
 from understudy.cli.parsing import nearest
 from understudy.testing import ScriptedModel, say
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.program import LONGEST, Program
-from understudy.cli.output_file import new_file
+from understudy.cli.conversations.output_file import new_file
 
 
 @pytest.fixture
@@ -171,7 +171,7 @@ def test_what_a_killed_backup_left_is_cleared_by_the_next(program: Program, tmp_
 WRITER = """
 import sys, time
 from pathlib import Path
-from understudy.cli.output_file import new_file
+from understudy.cli.conversations.output_file import new_file
 with new_file(Path(sys.argv[1]), may_replace=True) as part:
     part.write_bytes(b"half of it")
     print("begun", flush=True)

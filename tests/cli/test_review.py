@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.cli.program import LONGEST, Ended, Program
-from understudy.cli.review.target import split_files
+from understudy.cli.exec.review import split_files
 from understudy.testing import ScriptedModel, call, say
 
 FINDING = {

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from junitparser import Failure, JUnitXml, TestSuite
 from sarif_pydantic import Sarif
 
-from understudy.cli.review.findings import CORRECTNESS, SEVERITIES, Review, read_review
-from understudy.cli.review.formats import render
+from understudy.cli.exec.review_findings import CORRECTNESS, SEVERITIES, Review, read_review, render
 
 
 def closed(required: str, **properties: Any) -> dict[str, Any]:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from understudy.cli.transfer import read_conversation
-from understudy.engine.fold import State
-from understudy.engine.log_path import path_to
+from understudy.cli.conversations.transfer import read_conversation
+from understudy.engine.log.facts import path_to
+from understudy.engine.log.fold import State
 from understudy.errors import BadRequest
 from understudy.protocol.items import (
     FunctionCall,

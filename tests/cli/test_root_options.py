@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.exec_runs import place
 from tests.cli.program import Program
-from understudy.cli.root_options import place_behind
+from understudy.cli.commands import place_behind
 from understudy.testing import McpProcess, ScriptedModel, say
 
 # an option as codex has it, a value, and the setting that it becomes

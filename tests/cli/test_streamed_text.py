@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.cli.terminal import Flow, TerminalConsole
+from understudy.cli.tell.terminal import Flow, TerminalConsole
 
 MARK, INDENT = "* ", "  "
 CODE = st.text(alphabet="ab(: \t\n", max_size=60)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.program import LONGEST, Program
-from understudy.cli.system_failures import FOLDER_GONE
+from understudy.cli.ending import FOLDER_GONE
 
 ODD = os.fsdecode(b"\xff")
 

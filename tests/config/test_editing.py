@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from understudy.config.editing import edit_config_file
-from understudy.config.toml_text import with_table, with_value
+from understudy.config.editing import edit_config_file, with_table, with_value
 from understudy.errors import BadRequest, ConfigError
 
 MINE = """# what I use

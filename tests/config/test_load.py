@@ -12,7 +12,7 @@ from understudy.config.keys import KNOWN_KEYS
 from understudy.config.load import KEPT, Configs
 from understudy.config.providers import BUILT_IN
 from understudy.errors import ConfigError
-from understudy.places.defaults import INSTRUCTIONS, START_UP
+from understudy.places.masks import INSTRUCTIONS, START_UP
 from understudy.protocol.records import Overrides
 
 Load = Callable[..., Config]

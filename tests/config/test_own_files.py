@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.config.own_files import read_own_files
+from understudy.config.trust import read_own_files
 
 COVERED = (
     "AGENTS.md",

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.config.toml_text import with_table, with_value, without
+from understudy.config.editing import with_table, with_value, without
 from understudy.errors import ConfigError
 
 NAMES = st.sampled_from(["one", "two", "a.b", "ü", "with space"])

@@ -18,10 +18,10 @@ from tests.conformance.model import start_model
 from tests.conformance.offered import Tools, result, text
 from understudy.config.home import state_dir
 from understudy.config.serve import ServeSettings
-from understudy.servers.http.serving import serve
 from understudy.servers.mcp.call import Call
-from understudy.servers.mcp.subscriptions import Subscriptions
+from understudy.servers.mcp.task_methods import Subscriptions
 from understudy.servers.mcp.tool_table import Offer
+from understudy.servers.serve.serving import serve
 from understudy.testing import CodexHome
 
 SUBSCRIPTIONS = Subscriptions(["toolsListChanged", "promptsListChanged"])

@@ -163,5 +163,5 @@ def test_a_reader_that_is_gone_from_the_start_is_no_crash(tmp_path: Path) -> Non
 def test_the_server_imports_little_before_it_answers() -> None:
     """The answer to `initialize` waits for none of these."""
     heavy = "('msgspec', 'asyncio', 'sqlite3', 'ssl')"
-    code = f"import sys, understudy.servers.mcp.early_initialize; print([name for name in {heavy} if name in sys.modules])"
+    code = f"import sys, understudy.servers.mcp.handshake; print([name for name in {heavy} if name in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=WAIT_SECONDS).stdout == "[]\n"

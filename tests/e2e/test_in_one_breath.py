@@ -20,7 +20,7 @@ from tests.support.obliging_model import ObligingModel
 from tests.support.pausing import go_on, pause
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, RequestSent, TurnEnded, TurnStarted, UserMessage
-from understudy.store.sqlite import SqliteLog
+from understudy.store.sqlite.event_log import SqliteLog
 from understudy.testing import Call, McpProcess
 from understudy.testing.waiting import WAIT_SECONDS
 

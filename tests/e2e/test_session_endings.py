@@ -19,7 +19,7 @@ from tests.e2e.test_long_commands import FIRST, Told, start, write
 from tests.e2e.test_two_processes import pair
 from tests.sandbox.stage import processes_with
 from understudy.protocol.ids import ConversationId
-from understudy.store.sqlite import SqliteLog
+from understudy.store.sqlite.event_log import SqliteLog
 from understudy.testing import McpProcess, Script, ScriptedModel, call, say
 from understudy.testing.waiting import WAIT_SECONDS
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.scenes import scene, text_of, thread_of
 from tests.e2e.talking import Stream, create, listed, structured
-from understudy.store.wal_frames import committed_frames
+from understudy.store.sqlite.wal import committed_frames
 from understudy.testing import HOLD, McpProcess, ScriptedModel, deltas, say
 
 

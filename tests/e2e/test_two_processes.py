@@ -17,11 +17,10 @@ from tests.support.pausing import go_on, pause
 from understudy.engine.handle import PATIENCE_SECONDS
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, Noticed
-from understudy.store.chain import LastDigests
+from understudy.store.chain import LastDigests, Seals
 from understudy.store.log import Batch
-from understudy.store.seals import Seals
-from understudy.store.sqlite import SqliteLog, number_of
-from understudy.store.writing import append, prepare, write
+from understudy.store.sqlite.event_log import SqliteLog, number_of
+from understudy.store.sqlite.writing import append, prepare, write
 from understudy.testing import HOLD, McpProcess, Script, ScriptedModel, call, deltas, hang, say
 from understudy.testing.waiting import WAIT_SECONDS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Literal
 
-from understudy.engine.fold import State
+from understudy.engine.log.fold import State
 from understudy.protocol.choices import Decision
 from understudy.protocol.items import FunctionCall, FunctionCallOutput, InputText, Message, OutputText
 from understudy.protocol.records import (

@@ -15,7 +15,7 @@ from tests.e2e.talking import Stream, create, listed
 from tests.support.busy_disk_log import BusyDiskLog
 from tests.support.playbook import Playbook
 from tests.support.server_here import ServerHere
-from understudy.engine.until_durable import until_durable
+from understudy.engine.log.durable import until_durable
 from understudy.errors import StoreError
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Interrupt

@@ -15,9 +15,9 @@ import pytest
 from tests.support.losing_log import LosingLog
 from tests.support.playbook import Playbook
 from understudy.config.home import state_dir
-from understudy.engine.conversation import Conversation
-from understudy.engine.durable import Durable
-from understudy.engine.phases import FORGOTTEN
+from understudy.engine.conversation.conversation import Conversation
+from understudy.engine.conversation.phases import FORGOTTEN
+from understudy.engine.log.durable import Durable
 from understudy.errors import AgentError, ConversationBusy, StoreError, UnknownConversation
 from understudy.protocol.callers import LOCAL
 from understudy.protocol.ids import ConversationId

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.engine.doubting_clock import DoubtingClock
+from understudy.engine.services.retention import DoubtingClock
 
 HOUR, DAY = 3600.0, 86_400.0
 BEGIN = 1_700_000_000.0

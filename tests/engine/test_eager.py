@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from understudy.engine.eager import Done, EagerTasks
+from understudy.engine.steps import Done, EagerTasks
 from understudy.testing.waiting import WAIT_SECONDS
 
 

@@ -18,15 +18,15 @@ from tests.support.failing_log import FailingLog
 from tests.support.obliging_model import ObligingModel
 from tests.support.server_here import ServerHere
 from understudy.config.home import state_dir
-from understudy.engine.durable import Durable
 from understudy.engine.handle import Handle
+from understudy.engine.log.durable import Durable
 from understudy.errors import AgentError
 from understudy.protocol.callers import LOCAL
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import InputText, Message
 from understudy.protocol.ops import Cancel
 from understudy.protocol.records import RequestSent, UserMessage
-from understudy.store.sqlite import SqliteLog
+from understudy.store.sqlite.event_log import SqliteLog
 from understudy.testing import Call, McpProcess
 from understudy.testing.waiting import WAIT_SECONDS
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.engine.test_fold_values import Log, said, user
-from understudy.engine.fold import MOST_FILES, State
+from understudy.engine.log.fold import MOST_FILES, State
 from understudy.protocol.changes import AddFile
 from understudy.protocol.items import FunctionCall, FunctionCallOutput, InputText, Message, Usage
 from understudy.protocol.records import (

@@ -7,10 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from understudy.engine.fold import State
-from understudy.engine.log_path import path_to
-from understudy.engine.recovery import can_go_on, close_open_calls
-from understudy.engine.title import title_from
+from understudy.engine.log.facts import path_to, title_from
+from understudy.engine.log.fold import State
+from understudy.engine.log.recovery import can_go_on, close_open_calls
 from understudy.errors import StoreError
 from understudy.protocol.changes import AddFile
 from understudy.protocol.items import FunctionCall, FunctionCallOutput, InputText, Message, OutputText, Reasoning, Usage

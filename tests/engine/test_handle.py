@@ -14,12 +14,12 @@ import pytest
 from tests.support.holding_log import HoldingLog
 from tests.support.playbook import Playbook
 from understudy.config.home import state_dir
-from understudy.engine.broadcast import LiveDelta
-from understudy.engine.durable import Durable
 from understudy.engine.engine import Engine
 from understudy.engine.handle import Facts, Handle
-from understudy.engine.observing import ModelTiming
-from understudy.engine.viewer import QuietViewer
+from understudy.engine.log.broadcast import LiveDelta
+from understudy.engine.log.durable import Durable
+from understudy.engine.services.observing import ModelTiming
+from understudy.engine.viewers.viewer import QuietViewer
 from understudy.errors import AgentError, BadRequest, LacksRight, StoreError, UnknownConversation
 from understudy.protocol.callers import LOCAL, Caller, Right
 from understudy.protocol.ids import ConversationId

@@ -19,7 +19,7 @@ from tests.support.server_here import ServerHere
 from understudy.config.home import state_dir
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import CommandEnded, Entry, TurnEnded
-from understudy.store.sqlite import SqliteLog
+from understudy.store.sqlite.event_log import SqliteLog
 
 LOST = "the claim on conversation {} was lost, so its turn was stopped; send again to continue the conversation"
 

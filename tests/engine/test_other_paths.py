@@ -5,13 +5,13 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from tests.engine.test_following import Lines
+from tests.engine.viewers.test_following import Lines
 from understudy.config.home import state_dir
 from understudy.engine.engine import Engine
 from understudy.protocol.callers import LOCAL
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, Noticed, Overrides
-from understudy.store.sqlite import SqliteLog
+from understudy.store.sqlite.event_log import SqliteLog
 from understudy.testing.waiting import WAIT_SECONDS
 
 

@@ -8,7 +8,7 @@ import pytest
 from understudy.config import load_config
 from understudy.config.model import Config
 from understudy.config.project import project_folders
-from understudy.engine.setup import environment_context, user_instructions, user_instructions_message
+from understudy.engine.setup.setup import environment_context, user_instructions, user_instructions_message
 from understudy.protocol.records import Overrides
 
 

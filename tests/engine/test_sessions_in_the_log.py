@@ -1,9 +1,9 @@
 """Commands that outlive their turns, as the fold has them: across turns, forks and compactions, and after a crash."""
 
 from understudy.engine.compaction.plan import note_of
-from understudy.engine.facts import MOST_UNTOLD
-from understudy.engine.fold import State
-from understudy.engine.recovery import OUTCOME_UNKNOWN, lost_sessions
+from understudy.engine.log.facts import MOST_UNTOLD
+from understudy.engine.log.fold import State
+from understudy.engine.log.recovery import OUTCOME_UNKNOWN, lost_sessions
 from understudy.protocol.items import FunctionCall, FunctionCallOutput, Message
 from understudy.protocol.records import (
     CommandEnded,

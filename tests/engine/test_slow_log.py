@@ -14,13 +14,13 @@ from tests.support.connections import EngineHere
 from tests.support.playbook import Playbook
 from tests.support.suspending_log import SuspendingLog
 from understudy.engine import remembered
-from understudy.engine.phases import FORGOTTEN
-from understudy.engine.viewer import QuietViewer
+from understudy.engine.conversation.phases import FORGOTTEN
+from understudy.engine.viewers.viewer import QuietViewer
 from understudy.errors import StoreError, UnknownConversation
 from understudy.protocol.callers import LOCAL
 from understudy.protocol.items import InputText, Message
 from understudy.protocol.records import Overrides
-from understudy.store.sqlite import SqliteLog
+from understudy.store.sqlite.event_log import SqliteLog
 from understudy.testing import HOLD, Script, ScriptedModel, deltas, say
 from understudy.testing.waiting import WAIT_SECONDS
 

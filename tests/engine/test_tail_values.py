@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from tests.store.records import new_id
-from understudy.engine.broadcast import LiveDelta, LiveEntry
-from understudy.engine.fold import State
-from understudy.engine.tail import Tail
-from understudy.engine.text_saver import SAVE_SECONDS
+from understudy.engine.log.broadcast import LiveDelta, LiveEntry
+from understudy.engine.log.fold import State
+from understudy.engine.log.tail import Tail
+from understudy.engine.log.unfinished_text import SAVE_SECONDS
 from understudy.errors import AgentError, StoreError
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import Message, OutputText
@@ -29,7 +29,7 @@ from understudy.protocol.records import (
     TurnStarted,
 )
 from understudy.store.log import Batch, Committed, SavedText
-from understudy.store.sqlite import SqliteLog
+from understudy.store.sqlite.event_log import SqliteLog
 from understudy.testing.waiting import WAIT_SECONDS, Watched
 
 ITEM = ItemReceived(Message("assistant", (OutputText("hello"),)))

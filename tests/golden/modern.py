@@ -13,7 +13,7 @@ from typing import Any
 from tests.golden.matchers import SOMETHING, Begins, Matcher
 from tests.golden.recording import Json, Recording, Step
 from understudy.models.families import FAMILIES
-from understudy.servers.modern_events import USED_OF_WINDOW
+from understudy.servers.wire_events.modern_events import USED_OF_WINDOW
 
 SETTING = '\n[understudy]\nwire = "modern"\n'
 RENAMED = {

@@ -13,11 +13,10 @@ from typing import Any, cast
 
 from understudy.errors import ModelError
 from understudy.models.auth import Credentials
-from understudy.models.events import Model, ModelEvent
-from understudy.models.http import HttpClient
 from understudy.models.http_model import open_model
-from understudy.models.prompt import ModelSettings, Prompt, ToolSpec
+from understudy.models.model import Model, ModelEvent, ModelSettings, Prompt, ToolSpec
 from understudy.models.providers import Provider, WireApi, built_in_provider
+from understudy.net import HttpClient
 from understudy.protocol.items import InputText, Item, Message, OutputText, Usage
 from understudy.testing.waiting import WAIT_SECONDS
 

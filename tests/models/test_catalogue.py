@@ -13,9 +13,9 @@ from tests.models.loopback import HANG, Loopback, loopback, status
 from understudy.errors import MissingKey, ModelError
 from understudy.models.auth import Credentials
 from understudy.models.catalogue import ListedModel, ask_models, read_models
-from understudy.models.http import HttpClient
 from understudy.models.prices import Price
 from understudy.models.providers import Provider, WireApi
+from understudy.net import HttpClient
 
 KEY = "sk-secret-12345678"
 

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.errors import ModelError
-from understudy.models.chat_stream import ChatDecoder
-from understudy.models.events import Completed, ModelEvent
-from understudy.models.responses_stream import ResponsesDecoder
-from understudy.models.wire import Decoder
+from understudy.models.model import Completed, ModelEvent
+from understudy.models.wires.chat_stream import ChatDecoder
+from understudy.models.wires.responses_stream import ResponsesDecoder
+from understudy.models.wires.wire import Decoder
 
 KEYS = [
     "choices",

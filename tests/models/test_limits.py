@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from understudy.errors import ModelRefused
-from understudy.models import limits
-from understudy.models.chat_stream import ChatDecoder
-from understudy.models.events import ItemDone, ModelEvent
-from understudy.models.http.answer import HEAD_LIMIT
-from understudy.models.responses_stream import ResponsesDecoder
-from understudy.models.sse import EventTooLarge, SseSplitter
-from understudy.models.wire import Decoder
+from understudy.models.model import ItemDone, ModelEvent
+from understudy.models.wires import wire
+from understudy.models.wires.chat_stream import ChatDecoder
+from understudy.models.wires.responses_stream import ResponsesDecoder
+from understudy.models.wires.sse import EventTooLarge, SseSplitter
+from understudy.models.wires.wire import Decoder
+from understudy.net.connection import HEAD_LIMIT
 
 MIB = 1024 * 1024
 
@@ -78,7 +78,7 @@ TEXT = "x" * MIB
         (
             ResponsesDecoder(show_raw=True),
             encoded({"type": "response.output_item.done", "item": {"type": "function_call", "name": "f", "arguments": ""}}),
-            limits.ANSWER_ITEMS + 1,
+            wire.ANSWER_ITEMS + 1,
             "more than 16384 messages and tool calls",
         ),
     ],
@@ -90,7 +90,7 @@ def test_an_answer_beyond_a_limit_is_refused_with_the_limit(decoder: Decoder, pa
 def test_calls_beyond_the_limit_are_refused_whether_they_are_whole_or_not() -> None:
     decoder = chat_decoder()
     with pytest.raises(ModelRefused, match="more than 16384 messages and tool calls"):
-        decoder.feed([call(number, "{") for number in range(limits.ANSWER_ITEMS + 1)], deque[ModelEvent]())
+        decoder.feed([call(number, "{") for number in range(wire.ANSWER_ITEMS + 1)], deque[ModelEvent]())
 
 
 def test_an_answer_up_to_the_limit_is_taken() -> None:
@@ -171,10 +171,6 @@ def test_an_event_of_endless_lines_is_refused() -> None:
 
 def test_the_page_names_the_figures() -> None:
     page = " ".join((Path(__file__).parents[2] / "docs" / "configuration.md").read_text().split())
-    assert (
-        f"at most {limits.ANSWER_TEXT // MIB} MiB of text, as much reasoning, {limits.ANSWER_ARGUMENTS // MIB} MiB of arg" in page
-    )
-    assert (
-        f"{limits.ANSWER_ITEMS} messages and tool calls; one event of its stream may have {limits.EVENT_LIMIT // MIB} MiB" in page
-    )
+    assert f"at most {wire.ANSWER_TEXT // MIB} MiB of text, as much reasoning, {wire.ANSWER_ARGUMENTS // MIB} MiB of arg" in page
+    assert f"{wire.ANSWER_ITEMS} messages and tool calls; one event of its stream may have {wire.EVENT_LIMIT // MIB} MiB" in page
     assert f"its HTTP headers {HEAD_LIMIT // 1024} KiB" in page

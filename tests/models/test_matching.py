@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.models.matching import Normaliser, difference
+from understudy.models.replay import Normaliser, difference
 
 ONE = {"cwd": "/home/ann/project", "HOME": "/home/ann"}
 TWO = {"cwd": "/tmp/x/project-2", "HOME": "/root"}

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.models.chat_stream import ChatDecoder
-from understudy.models.events import Completed, ItemDone, ModelEvent
 from understudy.models.mending import whole
-from understudy.models.responses_stream import ResponsesDecoder
-from understudy.models.usage import read_usage
-from understudy.models.wire import Decoder
+from understudy.models.model import Completed, ItemDone, ModelEvent
+from understudy.models.wires.chat_stream import ChatDecoder
+from understudy.models.wires.responses_stream import ResponsesDecoder
+from understudy.models.wires.wire import Decoder, read_usage
 from understudy.protocol.items import FunctionCall, Message, OutputText, Reasoning, ReasoningText, SummaryText, Usage
 from understudy.protocol.records import ReasoningDelta, TextDelta
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.models.loopback import BOUND, HANG, Action, delta, loopback, opened, said, status, stream
 from understudy.errors import ModelRefused, ModelUnavailable, StreamLost
-from understudy.models.events import Completed, ItemDone
-from understudy.models.retry import backoff, retry_after
+from understudy.models.failures import backoff, retry_after
+from understudy.models.model import Completed, ItemDone
 from understudy.protocol.records import TextDelta
 
 OK = stream(delta("stop", content="ok"))

@@ -12,10 +12,9 @@ import pytest
 from tests.models.loopback import BOUND, Opened, built_in, prompt, said, user
 from understudy.errors import ConfigError, ModelRefused, StreamLost
 from understudy.models.auth import Credentials
-from understudy.models.events import Completed, ItemDone, Model
-from understudy.models.http import HttpClient
 from understudy.models.http_model import open_model
-from understudy.models.prompt import ModelSettings, Prompt
+from understudy.models.model import Completed, ItemDone, Model, ModelSettings, Prompt
+from understudy.net import HttpClient
 from understudy.protocol.items import FunctionCall, FunctionCallOutput, Reasoning, ReasoningText, SummaryText, Usage
 from understudy.protocol.records import ReasoningDelta, TextDelta
 

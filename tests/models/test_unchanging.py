@@ -2,7 +2,7 @@
 
 import msgspec
 
-from understudy.models.encoding import Unchanging
+from understudy.models.wires.encoding import Unchanging
 
 
 def test_the_same_object_is_encoded_once_and_another_at_once() -> None:

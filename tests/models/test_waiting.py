@@ -21,7 +21,7 @@ from tests.models.loopback import (
     prompt,
 )
 from understudy.errors import ModelError, StreamLost
-from understudy.models.events import Completed
+from understudy.models.model import Completed
 
 IDLE = "stream disconnected before completion: idle timeout waiting for SSE"
 

@@ -12,9 +12,9 @@ from tests.models.loopback import loopback, status
 from understudy.config.providers import BUILT_IN
 from understudy.errors import ModelError
 from understudy.models.auth import Credentials
-from understudy.models.http import HttpClient
+from understudy.models.catalogue import ask_window, read_window
 from understudy.models.providers import Provider
-from understudy.models.windows import ask_window, read_window
+from understudy.net import HttpClient
 
 OLLAMA = {"models": [{"name": "tiny:latest", "model": "tiny:latest", "context_length": 4096}]}
 PROPS = {"default_generation_settings": {"n_ctx": 8192}, "total_slots": 1}

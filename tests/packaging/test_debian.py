@@ -44,7 +44,7 @@ def as_user(system: Path, command: str) -> str:
 
 def made(version: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     if shutil.which("dpkg-deb") is None:
-        pytest.skip("dpkg-deb is not installed, so there is nothing that makes the package")
+        pytest.skip("dpkg-deb is not installed: install the package dpkg")
     wheel, _ = build(copy_sources(folder / "sources", version), folder / "dist")
     monkeypatch.setenv("PIP_FIND_LINKS", str(wheels_of(*(each.pin for each in installed_with()))))
     monkeypatch.setenv("PIP_NO_INDEX", "1")

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.places.ignoring import IgnoreRules
-from understudy.places.patterns import BadPattern, Glob, alternatives, path_pattern
+from understudy.places.ignoring import BadPattern, Glob, IgnoreRules, alternatives, path_pattern
 
 NAMES = st.text("ab.", min_size=1, max_size=3).filter(lambda name: name not in (".", ".."))
 PATHS = st.lists(NAMES, min_size=1, max_size=4).map("/".join)

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from understudy.places.masks import Identity, Masks
-from understudy.places.reading import JudgedWalk, NotForModels, ReadLimits, open_for_model
-from understudy.places.unreadable import Unreadable
+from understudy.places.reading import JudgedWalk, NotForModels, ReadLimits, Unreadable, open_for_model
 
 NONE = Masks([])
 

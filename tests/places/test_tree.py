@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from understudy.places.masks import Masks
-from understudy.places.reading import NotForModels, ReadLimits
+from understudy.places.reading import KERNEL, NotForModels, ReadLimits, Unreadable
 from understudy.places.tree import MOST_DEPTH, Tree
-from understudy.places.unreadable import KERNEL, Unreadable
 
 
 def limits(*masked: Path) -> ReadLimits:

@@ -8,8 +8,8 @@ import pytest
 from tests.policy.threat_cases import HOME, PROJECT
 from understudy.errors import ConfigError
 from understudy.policy.check import Situation, check_command, check_files, describe, explain, run_cases
+from understudy.policy.decide import Verdict
 from understudy.policy.rules import parse_rules
-from understudy.policy.verdicts import Verdict
 from understudy.protocol.choices import ApprovalPolicy, SandboxMode
 
 RULES = parse_rules(

@@ -11,12 +11,12 @@ from tests.policy.threat_cases import FACTS, PROJECT
 from understudy.policy.decide import (
     RETRY_REASON,
     PatchFacts,
+    Verdict,
     decide_command,
     decide_patch,
     escalation_after_denial,
 )
 from understudy.policy.rules import NO_RULES, parse_rules
-from understudy.policy.verdicts import Verdict
 from understudy.policy.words import Words
 from understudy.protocol.choices import APPROVAL_POLICIES, SANDBOX_MODES, ApprovalPolicy, SandboxMode
 

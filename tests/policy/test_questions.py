@@ -14,8 +14,8 @@ from understudy.policy.questions import (
     patch_details,
     patch_message,
     patch_question,
+    runs_later,
 )
-from understudy.policy.self_running_files import runs_later
 from understudy.policy.words import names
 from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
 

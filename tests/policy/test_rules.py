@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from tests.policy.threat_cases import FACTS, HOME, PROJECT
 from understudy.errors import ConfigError
 from understudy.policy.decide import CommandFacts, PatchFacts, decide_command, decide_patch
-from understudy.policy.globs import matches_path, matches_word, matches_words
-from understudy.policy.rules import Rules, parse_rules
+from understudy.policy.rules import Rules, matches_path, matches_word, matches_words, parse_rules
 from understudy.policy.words import Words
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from understudy.policy.search_path import planted_programs
+from understudy.policy.steering import planted_programs
 
 
 def test_a_program_in_a_folder_of_the_project_is_planted(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.policy.threat_cases import THREAT_CASES
 from tests.policy.threat_rows import COMMAND_ROWS
 from tests.security.threat_rows import INJECTION_ROWS, PATCH_ROWS, SANDBOX_ROWS, SERVER_ROWS
-from understudy.places.defaults import MASK
+from understudy.places.masks import MASK
 
 TESTS = Path(__file__).parents[1]
 GENERATOR = TESTS.parent / "docs" / "generate_security.py"

@@ -16,9 +16,8 @@ from understudy.policy.questions import (
     patch_message,
     patch_reason,
 )
-from understudy.policy.quoting import quote_command
-from understudy.policy.visible import in_ticks, make_visible
 from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
+from understudy.text import in_ticks, make_visible, quote_command
 
 OURS = [
     "` in `/p`?",

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from understudy.policy.mcp_tools import tool_message
-from understudy.policy.visible import make_visible
 from understudy.protocol.records import ToolApprovalAsked
+from understudy.text import make_visible
 
 ENDINGS = st.sampled_from(["x", "; rm -rf /precious", '"', "\n", "`", " = "])
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
-from understudy.policy.decide import CommandFacts
-from understudy.policy.verdicts import Action
+from understudy.policy.decide import Action, CommandFacts
 from understudy.policy.words import MAX_COMMANDS, MAX_LENGTH, Words
 
 PROJECT = "/home/me/project"

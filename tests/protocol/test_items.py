@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from understudy.engine.compaction.sizes import IMAGE_TOKENS, tokens_of
-from understudy.engine.history import shortened
+from understudy.engine.compaction.limits import IMAGE_TOKENS, tokens_of
+from understudy.engine.log.history import shortened
 from understudy.protocol.items import FunctionCallOutput
 
 PLAIN = b'{"type":"function_call_output","call_id":"c","output":"x"}'

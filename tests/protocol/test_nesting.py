@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.protocol.jsonrpc import MOST_NESTED, Malformed, Request, read_line
-from understudy.protocol.nesting import is_deeper_than
+from understudy.protocol.jsonrpc import MOST_NESTED, Malformed, Request, is_deeper_than, read_line
 
 JSON = st.recursive(
     st.none() | st.integers() | st.text('[]{}"\\ aé', max_size=6),

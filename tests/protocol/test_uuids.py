@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.protocol.uuids import new_uuid, read_uuid
+from understudy.protocol.ids import new_uuid, read_uuid
 
 CANONICAL = "67e55044-10b1-426f-9247-bb680e5fe0c8"
 CHARACTER = "invalid character: expected an optional prefix of `urn:uuid:` followed by [0-9a-fA-F-], found"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.sandbox import Command, CommandResult, Containment, bubblewrap, seatbelt
+from understudy.sandbox import Command, CommandResult, Containment, direct, planning
 from understudy.sandbox.denial import hint, likely_denied, network_hint, remark
 
 WRITING = Containment("workspace-write", ("/work",), protected=(".git", ".codex"))
@@ -91,7 +91,7 @@ class TestDenial:
 
 class TestSeatbelt:
     def test_writing_is_allowed_beneath_roots_but_for_protected_names(self, tmp_path: Path) -> None:
-        text, parameters = seatbelt.profile(Containment("workspace-write", protected=(".git",)), (str(tmp_path),))
+        text, parameters = direct.profile(Containment("workspace-write", protected=(".git",)), (str(tmp_path),))
         assert parameters == {"ROOT_0": str(tmp_path), "ROOT_0_KEEP_0": str(tmp_path / ".git")}
         assert (
             '(allow file-write* (require-all (subpath (param "ROOT_0")) '
@@ -100,7 +100,7 @@ class TestSeatbelt:
 
     def test_the_profile_denies_by_default_and_has_balanced_brackets(self) -> None:
         for network in ("off", "loopback", "on"):
-            text, _ = seatbelt.profile(
+            text, _ = direct.profile(
                 Containment("workspace-write", network=network, masked=("/a",), protected=(".git", "/b")), ("/w",)
             )
             assert text.startswith("(version 1)\n(deny default)\n")
@@ -108,21 +108,21 @@ class TestSeatbelt:
 
     def test_a_path_is_never_part_of_the_profile(self) -> None:
         evil = '/w")) (allow default) ("'
-        text, parameters = seatbelt.profile(Containment("workspace-write", masked=(evil,), private_tmp=evil), (evil,))
+        text, parameters = direct.profile(Containment("workspace-write", masked=(evil,), private_tmp=evil), (evil,))
         assert evil not in text
         assert evil in parameters.values()
 
     def test_the_network_is_closed_unless_it_is_opened(self) -> None:
-        assert "network" not in seatbelt.profile(READING, ())[0]
-        assert '(remote ip "localhost:*")' in seatbelt.profile(Containment("read-only", network="loopback"), ())[0]
-        assert "(allow network-outbound)" in seatbelt.profile(Containment("read-only", network="on"), ())[0]
+        assert "network" not in direct.profile(READING, ())[0]
+        assert '(remote ip "localhost:*")' in direct.profile(Containment("read-only", network="loopback"), ())[0]
+        assert "(allow network-outbound)" in direct.profile(Containment("read-only", network="on"), ())[0]
 
     def test_the_private_folder_is_allowed_after_the_mask_it_lies_in(self) -> None:
-        text, _ = seatbelt.profile(Containment("workspace-write", masked=("/store",), private_tmp="/store/tmp"), ())
+        text, _ = direct.profile(Containment("workspace-write", masked=("/store",), private_tmp="/store/tmp"), ())
         assert text.index("MASK_0") < text.index("PRIVATE_TMP")
 
     def test_the_program_is_named_by_its_full_path(self) -> None:
-        words = seatbelt.command_line(("ls", "-l"), READING, ())
+        words = direct.command_line(("ls", "-l"), READING, ())
         assert words[:2] == ("/usr/bin/sandbox-exec", "-p")
         assert words[-3:] == ("--", "ls", "-l")
 
@@ -133,7 +133,7 @@ class TestBubblewrap:
         roots = containment.writable_roots
         private = containment.private_tmp
         return " ".join(
-            bubblewrap.command_line(
+            planning.command_line(
                 "bwrap", command, containment, roots=roots, workspace="/w", private_tmp=private, as_root=as_root, seccomp=4
             )
         )

@@ -20,7 +20,7 @@ from pathlib import Path
 from tests.sandbox.stage import BOUND, until
 from tests.security.replaced_names import ABOVE, MORE_CHANGING, MORE_REPLACING, SWAPPING, repository
 from tests.security.replacing import CHANGING, FRESH, REPLACING, Way
-from understudy.places.defaults import INSTRUCTIONS
+from understudy.places.masks import INSTRUCTIONS
 from understudy.protocol.choices import OutputStream
 from understudy.sandbox import Command, CommandResult, Containment, Sandbox
 from understudy.sandbox.control import Control

@@ -7,7 +7,7 @@ import pytest
 
 from understudy.cli.chat.markdown import MarkdownStream
 from understudy.engine.activity.steps import files_of
-from understudy.engine.answer_form.schema import without_fence
+from understudy.engine.turn.answer_form import without_fence
 from understudy.places.ignoring import IgnoreRules
 from understudy.protocol.items import FunctionCall
 

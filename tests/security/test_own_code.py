@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.security.house import NEVER, House, attacks, house, patch, script, told
-from understudy.places.own_code import own_code
+from understudy.config.sandbox import own_code
 from understudy.testing import McpProcess, ScriptedModel
 
 PACKAGE = Path(__file__).parents[2] / "src" / "understudy"

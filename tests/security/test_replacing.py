@@ -32,7 +32,7 @@ from tests.security.layouts import (
 )
 from tests.security.replaced_names import ABOVE, MORE_CHANGING, MORE_REPLACING, SWAPPING
 from tests.security.replacing import CHANGING, FRESH, REPLACING, Way, fresh_folder, remove
-from understudy.places.defaults import INSTRUCTIONS
+from understudy.places.masks import INSTRUCTIONS
 from understudy.sandbox import Command, Containment, Sandbox
 from understudy.sandbox.probe import find_bubblewrap
 

@@ -96,7 +96,7 @@ def test_no_row_of_a_question_that_begins_like_ours_is_the_models() -> None:
 
     from rich.console import Console
 
-    from understudy.cli.telling import Teller
+    from understudy.cli.tell.telling import Teller
     from understudy.policy.questions import CommandQuestion, command_message
 
     for length in range(1, 3 * WIDTH):

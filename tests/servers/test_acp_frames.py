@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from understudy.engine.engine import Engine
 from understudy.protocol.callers import LOCAL
 from understudy.protocol.jsonrpc import RequestId
-from understudy.servers.acp.diffs import read_hunks, replace
-from understudy.servers.acp.dispatcher import Dispatcher
-from understudy.servers.acp.methods import METHODS
-from understudy.servers.lines import read_message
+from understudy.servers.acp.dispatcher import METHODS, Dispatcher
+from understudy.servers.acp.tool_calls import read_hunks, replace
+from understudy.servers.pipes import read_message
 from understudy.testing.waiting import WAIT_SECONDS
 from understudy.tools.patch.unified import unified_diff
 

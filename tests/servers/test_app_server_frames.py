@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from understudy.engine.engine import Engine
 from understudy.protocol.callers import LOCAL
 from understudy.protocol.jsonrpc import RequestId
-from understudy.servers.app_server.dispatcher import Dispatcher
-from understudy.servers.app_server.methods import METHODS
-from understudy.servers.lines import read_message
+from understudy.servers.app_server.dispatcher import METHODS, Dispatcher
+from understudy.servers.pipes import read_message
 from understudy.testing.waiting import WAIT_SECONDS
 
 UNKNOWN = "00000000-0000-4000-8000-000000000000"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from understudy.errors import InvalidArguments
 from understudy.protocol.records import Overrides
-from understudy.servers.mcp.arguments import CODEX, CODEX_REPLY, Arguments, count, overrides_from, text, whole_number
+from understudy.servers.arguments import CODEX, CODEX_REPLY, Arguments, count, overrides_from, text, whole_number
 
 
 @pytest.mark.parametrize("name", ["base-instructions", "baseInstructions", "base_instructions", "BASE_INSTRUCTIONS"])

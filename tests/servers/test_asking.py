@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from understudy.protocol.jsonrpc import Response
 from understudy.protocol.records import BudgetAsked
-from understudy.servers.client_answers import NOT_READABLE
 from understudy.servers.failures import InvalidParams
 from understudy.servers.mcp.asking import CANCELLED, check_answer, read_answer, read_decision, read_word
+from understudy.servers.questions import NOT_READABLE
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.connections import EngineHere, Json, KeepingSink
-from understudy.engine.durable import Durable
+from understudy.engine.log.durable import Durable
 from understudy.errors import AgentError, BadRequest, StoreError
 from understudy.protocol.callers import LOCAL
 from understudy.protocol.jsonrpc import RequestId

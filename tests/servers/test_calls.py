@@ -13,7 +13,7 @@ from msgspec import Raw
 from tests.e2e.scenes import answered, failed, kinds, session_of, text_of, thread_of, users_in
 from tests.e2e.talking import Stream, create, send
 from tests.support.server_here import ServerHere
-from understudy.engine.conversation import Conversation
+from understudy.engine.conversation.conversation import Conversation
 from understudy.errors import StoreError
 from understudy.protocol.callers import LOCAL
 from understudy.protocol.jsonrpc import Notification

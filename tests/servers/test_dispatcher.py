@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from tests.support.connections import Connection, EngineHere, KeepingSink
 from understudy.errors import AgentError, InvalidArguments
 from understudy.protocol.callers import LOCAL
-from understudy.servers.lines import read_message
 from understudy.servers.mcp import results
 from understudy.servers.mcp.call import LATER, Call, Handler
 from understudy.servers.mcp.dispatcher import Dispatcher
 from understudy.servers.mcp.tool_table import TOOLS, ClientTool
+from understudy.servers.pipes import read_message
 from understudy.testing import HOLD, ScriptedModel, call, deltas, say
 from understudy.testing.waiting import WAIT_SECONDS
 

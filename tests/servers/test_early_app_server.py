@@ -13,9 +13,9 @@ from understudy.config.home import find_home
 from understudy.errors import ConfigError
 from understudy.protocol.jsonrpc import Request, read_line
 from understudy.servers.app_server import params
-from understudy.servers.app_server.early_initialize import answer_early
 from understudy.servers.app_server.introduction import introduce
-from understudy.servers.mcp.early_initialize import EarlyInput
+from understudy.servers.app_server.start import answer_early
+from understudy.servers.mcp.handshake import EarlyInput
 
 PLAIN = {"id": 1, "method": "initialize", "params": {"clientInfo": {"name": "editor", "version": "2"}}}
 Scalar = st.none() | st.booleans() | st.integers(-(2**65), 2**65) | st.floats(allow_nan=False) | st.text(max_size=3)

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from understudy.servers.mcp.early_initialize import EarlyInput, answer_early
+from understudy.servers.mcp.handshake import EarlyInput, answer_early
 
 Json = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

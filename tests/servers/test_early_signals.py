@@ -10,7 +10,7 @@ from understudy.testing.waiting import WAIT_SECONDS
 
 PROGRAM = """
 import asyncio, signal, sys
-from understudy.servers.process import call_on_signals, new_loop
+from understudy.servers.process.process import call_on_signals, new_loop
 
 async def wait(heard):
     return await asyncio.wait_for(heard, {seconds})

@@ -4,7 +4,7 @@ import os
 import time
 from pathlib import Path
 
-from understudy.servers.ended_ids import EndedIds
+from understudy.servers.sealing import EndedIds
 
 LIFETIME = 3600.0
 

@@ -7,7 +7,7 @@ import asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.servers.mcp.in_order import InOrder
+from understudy.servers.in_order import InOrder
 from understudy.testing.waiting import WAIT_SECONDS
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from understudy.servers.lines import LineSplitter, OverlongLine
+from understudy.servers.pipes import LineSplitter, OverlongLine
 
 _line = st.binary(max_size=30).map(lambda raw: raw.replace(b"\n", b"?"))
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.sandbox.arena import PLAIN_UID, as_user, plain_python
-from understudy.servers import memory
+from understudy.servers.process import process
 from understudy.testing.waiting import WAIT_SECONDS
 
 LOOK = """
@@ -50,7 +50,7 @@ def test_the_environment_cannot_be_read_by_another_process_of_a_plain_user() -> 
     folder = tempfile.mkdtemp(dir="/var/tmp")
     try:
         os.chmod(folder, 0o755)
-        script = shutil.copy(memory.__file__, folder)
+        script = shutil.copy(process.__file__, folder)
         words = [plain_python(), "-I", "-c", LOOK, script]
         done = subprocess.run(
             words, capture_output=True, text=True, timeout=WAIT_SECONDS, check=False, env={"KEY": "SECRET"}, cwd="/", **as_user(uid)

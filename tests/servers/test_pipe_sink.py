@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from understudy.servers.pipe_sink import CONGESTED_BYTES, OVERFULL_BYTES, PipeSink
+from understudy.servers.pipes import CONGESTED_BYTES, OVERFULL_BYTES, PipeSink
 from understudy.testing.waiting import WAIT_SECONDS
 
 

@@ -29,7 +29,7 @@ from understudy.protocol.records import (
 )
 from understudy.servers.mcp import progress
 from understudy.servers.mcp.progress import Progress, describe
-from understudy.servers.pipe_sink import PipeSink
+from understudy.servers.pipes import PipeSink
 from understudy.testing.waiting import WAIT_SECONDS
 
 

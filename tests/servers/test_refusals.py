@@ -11,15 +11,15 @@ import pytest
 from tests.e2e.scenes import answered, text_of, told_to_model
 from tests.servers.test_calls import ASKING, scene, the_conversation
 from tests.support.watching import Watching
-from understudy.engine.broadcast import LiveDelta, LiveEntry
+from understudy.engine.log.broadcast import LiveDelta, LiveEntry
 from understudy.errors import AgentError
 from understudy.protocol.choices import Decision
 from understudy.protocol.items import Message
 from understudy.protocol.ops import Decide
 from understudy.protocol.records import ApprovalDecided, CommandApprovalAsked, RequestSent, TurnEnded, TurnStarted, UserMessage
-from understudy.servers.client_answers import NOT_READABLE
 from understudy.servers.mcp.asking import CANCELLED, CANNOT_BE_ASKED
 from understudy.servers.mcp.call_viewer import WHAT_TO_DO
+from understudy.servers.questions import NOT_READABLE
 from understudy.testing import HOLD, call, deltas, say
 from understudy.testing.waiting import WAIT_SECONDS
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tests.engine.logs import Story
 from understudy.config.model import ReportKind
-from understudy.engine.fold import State
-from understudy.engine.ledger import KEPT_COMMANDS, KEPT_TURNS, File, note_change
+from understudy.engine.log.fold import State
+from understudy.engine.log.ledger import KEPT_COMMANDS, KEPT_TURNS, File, note_change
 from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.protocol.items import FunctionCallOutput, Usage
 from understudy.protocol.records import (

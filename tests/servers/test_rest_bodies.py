@@ -3,8 +3,8 @@
 import pytest
 
 from understudy.servers.http.answers import Refusal
+from understudy.servers.http.asked import read_body
 from understudy.servers.rest.acting import NewMessage
-from understudy.servers.rest.bodies import read_body
 
 
 @pytest.mark.parametrize(

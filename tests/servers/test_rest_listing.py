@@ -17,10 +17,10 @@ from understudy.engine.engine import Engine
 from understudy.errors import BadRequest
 from understudy.protocol.callers import LOCAL
 from understudy.protocol.ids import ConversationId
-from understudy.servers.rest import listing
-from understudy.servers.rest.listing import ListQuery, list_rows
+from understudy.servers.rest import rows as listing
+from understudy.servers.rest.rows import ListQuery, list_rows
 from understudy.store.log import Page
-from understudy.store.sqlite import SqliteLog
+from understudy.store.sqlite.event_log import SqliteLog
 
 ASKED = msgspec.structs.replace(SUMMARY, status="waiting", pending=("call1",))
 

@@ -14,9 +14,8 @@ from tests.support.busy_disk_log import BusyDiskLog
 from tests.support.playbook import Playbook
 from understudy.engine.engine import Engine
 from understudy.protocol.callers import LOCAL
-from understudy.servers.mcp.conversation_rows import page_of_rows
-from understudy.servers.rest.listing import ListQuery, list_rows
-from understudy.servers.rest.rows import conversation_of, rows_of
+from understudy.servers.mcp.conversation_tools import page_of_rows
+from understudy.servers.rest.rows import ListQuery, conversation_of, list_rows, rows_of
 from understudy.servers.rest.shapes import Conversation, Row
 from understudy.testing import HOLD, Script, call, deltas, say
 from understudy.testing.waiting import WAIT_SECONDS

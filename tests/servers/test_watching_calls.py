@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.scenes import answered
 from tests.support.watching import Watching
-from understudy.engine.shown_text import UNFINISHED_CHARACTERS, cut_off
+from understudy.engine.log.unfinished_text import UNFINISHED_CHARACTERS, cut_off
 from understudy.errors import StoreError
 from understudy.protocol.changes import AddFile
 from understudy.protocol.items import FunctionCallOutput, InputText, Message, OutputText, Reasoning, SummaryText
@@ -32,7 +32,7 @@ from understudy.protocol.records import (
     UserMessage,
 )
 from understudy.servers.mcp import progress
-from understudy.servers.presentation import Presentation
+from understudy.servers.wire_events.presentation import Presentation
 
 MAY_I = CommandApprovalAsked("c1", ("touch", "made"), "/work")
 

@@ -12,7 +12,7 @@ from tests.support.watching import Watching
 from understudy.errors import StoreError
 from understudy.protocol.items import FunctionCallOutput, Reasoning, SummaryText
 from understudy.protocol.records import ItemReceived, Noticed, ReasoningDelta, TextDelta, ToolAnswered, TurnEnded, TurnStarted
-from understudy.servers.presentation import Presentation
+from understudy.servers.wire_events.presentation import Presentation
 
 
 @pytest.fixture

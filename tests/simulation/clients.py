@@ -8,10 +8,10 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from tests.simulation.process import CHOSEN
-from understudy.engine.broadcast import LiveDelta, LiveEntry
-from understudy.engine.durable import Durable
-from understudy.engine.following import Following
 from understudy.engine.handle import Handle
+from understudy.engine.log.broadcast import LiveDelta, LiveEntry
+from understudy.engine.log.durable import Durable
+from understudy.engine.viewers.following import Following
 from understudy.errors import AgentError
 from understudy.protocol.callers import LOCAL
 from understudy.protocol.choices import Decision

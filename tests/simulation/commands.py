@@ -8,7 +8,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from tests.simulation.history import History
-from understudy.engine.commands import Commands
+from understudy.engine.setup.commands import Commands
 from understudy.errors import SandboxError
 from understudy.protocol.choices import OutputStream
 from understudy.sandbox.spec import Command, CommandResult

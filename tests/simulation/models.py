@@ -10,8 +10,7 @@ from random import Random
 
 from tests.simulation.history import History
 from understudy.errors import ContextFull, ModelError, ModelRefused, ModelUnavailable, StreamLost
-from understudy.models.events import Answer, Completed, ItemDone, ModelEvent
-from understudy.models.prompt import Prompt
+from understudy.models.model import Answer, Completed, ItemDone, ModelEvent, Prompt
 from understudy.protocol.items import FunctionCall, Message, OutputText, Reasoning, SummaryText, Usage
 from understudy.protocol.records import ReasoningDelta, TextDelta
 

@@ -20,10 +20,10 @@ from tests.simulation.models import SimulatedModel
 from understudy.config.load import Configs
 from understudy.config.model import Config
 from understudy.engine.engine import Engine
-from understudy.engine.preparing import Preparing
-from understudy.engine.setup import Setups
-from understudy.engine.turn_setup import TurnSetup
-from understudy.engine.warming import Warming
+from understudy.engine.setup.commands import Warming
+from understudy.engine.setup.preparing import Preparing
+from understudy.engine.setup.setup import Setups
+from understudy.engine.setup.turn_setup import TurnSetup
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Overrides, Pins
 from understudy.store.log import Store

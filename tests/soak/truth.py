@@ -22,8 +22,8 @@ from understudy.protocol.records import (
     TurnStarted,
     UserMessage,
 )
-from understudy.servers.seed_events import encode_user_message, project
-from understudy.store.sqlite import SqliteLog
+from understudy.servers.wire_events.seed_events import encode_user_message, project
+from understudy.store.sqlite.event_log import SqliteLog
 
 Seen = tuple[int, dict[str, Any]]  # a sequence number and an event
 

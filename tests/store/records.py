@@ -9,7 +9,7 @@ from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import InputText, Message
 from understudy.protocol.records import Entry, Noticed, Opened, Overrides, Record, UserMessage
 from understudy.store.log import Batch, Claim, EventLog, Holder, Position, Summary
-from understudy.store.sqlite import SqliteLog
+from understudy.store.sqlite.event_log import SqliteLog
 from understudy.testing.waiting import WAIT_SECONDS
 
 SUMMARY = Summary("a title", "idle", 0, "/w", "m")

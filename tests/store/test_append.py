@@ -12,7 +12,7 @@ from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Interrupt, Send
 from understudy.protocol.records import Entry, Noticed
 from understudy.store.log import Batch, Position, SavedText
-from understudy.store.writing import AT_ONCE
+from understudy.store.sqlite.writing import AT_ONCE
 from understudy.testing.waiting import WAIT_SECONDS
 
 

@@ -18,10 +18,9 @@ from tests.store.records import append, claimed, new_id, noticed, open_log, open
 from tests.support.answered import answered
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, Noticed, Opened, Overrides
-from understudy.store.chain import link
+from understudy.store.chain import KEY_FILE, link
 from understudy.store.log import Audited, Batch, Summary
-from understudy.store.seals import KEY_FILE
-from understudy.store.sqlite import SqliteLog, number_of
+from understudy.store.sqlite.event_log import SqliteLog, number_of
 
 COUNT = 9
 JSON = msgspec.json.Encoder().encode

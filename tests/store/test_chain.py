@@ -16,8 +16,8 @@ from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, Noticed
 from understudy.store.chain import link, link_all
 from understudy.store.log import Verified
-from understudy.store.sqlite import SqliteLog
-from understudy.store.writing import PACKED_RECORD
+from understudy.store.sqlite.event_log import SqliteLog
+from understudy.store.sqlite.writing import PACKED_RECORD
 
 
 def problems(folder: Path) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from tests.support.answered import answered
 from understudy.errors import BadRequest
 from understudy.protocol.ids import ConversationId
 from understudy.store.log import LATEST
-from understudy.store.sqlite import SqliteLog
+from understudy.store.sqlite.event_log import SqliteLog
 from understudy.testing.waiting import WAIT_SECONDS
 
 

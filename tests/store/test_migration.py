@@ -26,9 +26,9 @@ from tests.store.test_older_store import holds
 from tests.support.answered import answered
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Send
-from understudy.store import schema
 from understudy.store.log import Verified
-from understudy.store.sqlite import SqliteLog
+from understudy.store.sqlite import open_files
+from understudy.store.sqlite.event_log import SqliteLog
 from understudy.testing.waiting import WAIT_SECONDS
 
 MADE = Path(__file__).parent / "made_by_version_2"
@@ -55,7 +55,7 @@ def version_of(store: Path) -> int:
 
 
 def test_the_store_is_of_the_version_before() -> None:
-    assert len(schema.MIGRATIONS) == VERSION
+    assert len(open_files.MIGRATIONS) == VERSION
 
 
 @pytest.mark.parametrize("name", ["plain", "archived", "cut"])
@@ -131,7 +131,7 @@ def make_large(store: Path) -> None:
     with closing(sqlite3.connect(store / "conversations.db", isolation_level=None)) as raw:
         raw.execute("PRAGMA journal_mode = WAL")
         raw.execute("BEGIN")
-        for statement in ";".join(schema.MIGRATIONS[:BEFORE]).split(";"):
+        for statement in ";".join(open_files.MIGRATIONS[:BEFORE]).split(";"):
             raw.execute(statement)
         each = 1000
         for number in range(MANY // each):
@@ -159,7 +159,10 @@ def content_of(store: Path) -> list[Any]:
         return [raw.execute(query).fetchone() for query in queries]
 
 
-OPENER = "import sys; from pathlib import Path; from understudy.store.sqlite import SqliteLog; SqliteLog(Path(sys.argv[1])).close()"
+OPENER = (
+    "import sys; from pathlib import Path; from understudy.store.sqlite.event_log import SqliteLog; "
+    "SqliteLog(Path(sys.argv[1])).close()"
+)
 
 
 @pytest.mark.slow

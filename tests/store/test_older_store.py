@@ -19,10 +19,10 @@ import pytest
 from tests.e2e.scenes import scene, users_in
 from tests.e2e.talking import Stream, listed, send, structured
 from tests.support.answered import answered
-from understudy.engine.fold import State
+from understudy.engine.log.fold import State
 from understudy.protocol.ids import ConversationId
 from understudy.store.log import SavedText
-from understudy.store.sqlite import SqliteLog
+from understudy.store.sqlite.event_log import SqliteLog
 from understudy.testing import say
 
 MADE = Path(__file__).parent / "made_by_0_1"

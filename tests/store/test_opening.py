@@ -13,12 +13,12 @@ from tests.store.records import append, new_id, noticed, open_log, opened, recor
 from tests.support.answered import answered
 from understudy.errors import StoreError
 from understudy.protocol.records import Noticed
-from understudy.store import schema, writing
-from understudy.store.chain import LastDigests
+from understudy.store.chain import LastDigests, Seals
 from understudy.store.log import SavedText
 from understudy.store.place import file_system_of, prepare_folder, refuse_network_file_system
-from understudy.store.seals import Seals
-from understudy.store.sqlite import SqliteLog, number_of
+from understudy.store.sqlite import open_files as schema
+from understudy.store.sqlite import writing
+from understudy.store.sqlite.event_log import SqliteLog, number_of
 from understudy.testing.waiting import WAIT_SECONDS
 
 
@@ -125,7 +125,8 @@ async def test_a_migration_that_fails_changes_nothing(tmp_path: Path, monkeypatc
 
 def test_many_processes_may_open_a_new_store_at_once(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from understudy.store.sqlite import SqliteLog; SqliteLog(Path(sys.argv[1])).close()"
+        "import sys; from pathlib import Path; from understudy.store.sqlite.event_log import SqliteLog; "
+        "SqliteLog(Path(sys.argv[1])).close()"
     )
     started = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path / "s")], stderr=subprocess.PIPE) for _ in range(6)]
     outcomes = [(process.communicate(timeout=WAIT_SECONDS)[1], process.returncode) for process in started]
@@ -209,7 +210,7 @@ def test_opening_in_vain_leaks_no_descriptors(tmp_path: Path) -> None:
     (tmp_path / "locks").mkdir()
     code = (
         "import os, sys\nfrom pathlib import Path\nfrom understudy.errors import StoreError\n"
-        "from understudy.store.sqlite import SqliteLog\n"
+        "from understudy.store.sqlite.event_log import SqliteLog\n"
         "def attempt():\n    try:\n        SqliteLog(Path(sys.argv[1]))\n    except StoreError:\n        return\n"
         "attempt()\nbefore = len(os.listdir('/proc/self/fd'))\nfor _ in range(20): attempt()\n"
         "print(len(os.listdir('/proc/self/fd')) - before)"

@@ -37,4 +37,4 @@ def test_nothing_outside_the_store_names_what_is_private_to_sqlite() -> None:
 
 
 def test_the_check_sees_what_it_is_for() -> None:
-    assert [name for _, name in _names(PACKAGE / "store" / "opening.py")] == ["sqlite", "postgres.log", "SqliteLog"]
+    assert [name for _, name in _names(PACKAGE / "store" / "opening.py")] == ["sqlite.event_log", "postgres.log", "SqliteLog"]

@@ -15,7 +15,7 @@ from understudy.errors import StoreError
 from understudy.protocol.ops import Send
 from understudy.protocol.records import Entry, Noticed
 from understudy.store.log import Batch, Position
-from understudy.store.sqlite import SqliteLog
+from understudy.store.sqlite.event_log import SqliteLog
 from understudy.testing.waiting import WAIT_SECONDS
 
 
@@ -70,7 +70,7 @@ async def test_a_disk_that_turned_read_only_is_told(small_disk: Path) -> None:
 async def test_a_store_held_by_another_program_is_told_to_all_who_wait_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from understudy.store import sqlite
+    from understudy.store.sqlite import event_log as sqlite
 
     monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.3)
     log = open_log(tmp_path)

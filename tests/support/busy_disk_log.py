@@ -10,8 +10,8 @@ from pathlib import Path
 from understudy.config.home import state_dir
 from understudy.protocol.ids import ConversationId
 from understudy.store.log import Committed
-from understudy.store.sqlite import SqliteLog
-from understudy.store.writing import Row
+from understudy.store.sqlite.event_log import SqliteLog
+from understudy.store.sqlite.writing import Row
 from understudy.testing.waiting import Watched
 
 

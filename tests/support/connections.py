@@ -18,10 +18,10 @@ from typing import Any
 from understudy.engine.engine import Engine
 from understudy.protocol.callers import LOCAL, Caller
 from understudy.protocol.jsonrpc import RequestId
-from understudy.servers.lines import read_message
 from understudy.servers.mcp.dispatcher import Dispatcher
 from understudy.servers.mcp.handshake import Handshake
 from understudy.servers.mcp.tool_table import TOOLS, ClientTool, Offer
+from understudy.servers.pipes import read_message
 from understudy.store.log import Store
 from understudy.store.opening import open_store
 from understudy.testing import provider_settings

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from understudy.protocol.ids import ConversationId
 from understudy.store.log import Committed
-from understudy.store.sqlite import SqliteLog
-from understudy.store.writing import Row
+from understudy.store.sqlite.event_log import SqliteLog
+from understudy.store.sqlite.writing import Row
 
 
 class HoldingLog(SqliteLog):

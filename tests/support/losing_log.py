@@ -6,9 +6,9 @@ import asyncio
 from pathlib import Path
 
 from understudy.protocol.ids import ConversationId
-from understudy.store.claims import SqliteClaim
 from understudy.store.log import Holder, Position
-from understudy.store.sqlite import SqliteLog
+from understudy.store.sqlite.claims import SqliteClaim
+from understudy.store.sqlite.event_log import SqliteLog
 
 
 class LosingLog(SqliteLog):

@@ -9,7 +9,7 @@ from pathlib import Path
 from understudy.config.home import state_dir
 from understudy.protocol.ids import ConversationId
 from understudy.store.log import Holder
-from understudy.store.sqlite import SqliteLog
+from understudy.store.sqlite.event_log import SqliteLog
 
 
 class OvertakenLog(SqliteLog):

@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 
 from tests.support.answered import answered
 from understudy.config.home import state_dir
-from understudy.engine.broadcast import LiveDelta, LiveEntry
-from understudy.engine.durable import Durable
 from understudy.engine.engine import Engine
+from understudy.engine.log.broadcast import LiveDelta, LiveEntry
+from understudy.engine.log.durable import Durable
 from understudy.errors import AgentError
 from understudy.protocol.callers import LOCAL
 from understudy.protocol.choices import Decision
@@ -47,7 +47,7 @@ from understudy.protocol.records import (
 )
 from understudy.store.log import Store
 from understudy.store.opening import open_store
-from understudy.store.sqlite import SqliteLog
+from understudy.store.sqlite.event_log import SqliteLog
 from understudy.testing import Script, ScriptedModel, provider_settings
 from understudy.testing.waiting import WAIT_SECONDS, Watched
 

@@ -11,10 +11,9 @@ from typing import Any, cast
 
 from understudy.engine.engine import Engine
 from understudy.protocol.callers import LOCAL
-from understudy.servers.lines import read_message
 from understudy.servers.mcp.dispatcher import Dispatcher
 from understudy.servers.mcp.handshake import Handshake
-from understudy.servers.pipe_sink import PipeSink
+from understudy.servers.pipes import PipeSink, read_message
 from understudy.store.log import Store
 from understudy.store.opening import open_store
 from understudy.testing import McpProcess, provider_settings

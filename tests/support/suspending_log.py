@@ -10,9 +10,9 @@ from typing import TypeVar
 from understudy.config.home import state_dir
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry
-from understudy.store.claims import SqliteClaim
 from understudy.store.log import Holder, Letter, Page, Position, SavedText
-from understudy.store.sqlite import SqliteLog
+from understudy.store.sqlite.claims import SqliteClaim
+from understudy.store.sqlite.event_log import SqliteLog
 
 T = TypeVar("T")
 

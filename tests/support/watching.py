@@ -24,8 +24,8 @@ from understudy.servers.mcp.peer import Peer
 from understudy.servers.mcp.progress import Progress
 from understudy.servers.mcp.results import SESSION
 from understudy.servers.mcp.stream_viewer import StreamViewer
-from understudy.servers.pipe_sink import PipeSink
-from understudy.servers.presentation import Presentation
+from understudy.servers.pipes import PipeSink
+from understudy.servers.wire_events.presentation import Presentation
 from understudy.testing.waiting import WAIT_SECONDS, Watched
 
 Json = dict[str, Any]

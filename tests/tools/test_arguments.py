@@ -4,7 +4,7 @@ import pytest
 
 from understudy.errors import ToolError
 from understudy.tools.arguments import read_arguments
-from understudy.tools.shell import ShellParams
+from understudy.tools.commands import ShellParams
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from understudy.engine.instructions import conditions, instructions_for
+from understudy.engine.setup.setup import conditions, instructions_for
 from understudy.models.families import FAMILIES, UNKNOWN, Family, family_of
 from understudy.tools.registry import TOOLS, OfferConditions, offered, only_reads
 

@@ -89,7 +89,7 @@ def test_every_tool_is_looked_at() -> None:
         "from understudy.tools.patch.plan import apply_plan",
         "from .acts import commands",
         "from . import acts",
-        "import understudy.engine.turn",
+        "import understudy.engine.turn.turn",
         "import understudy.tools",
         "def run(self, call, context):\n    context._host.sandbox.run(None)",
         "def run(self, call, context):\n    return context._host.settings.environment",
@@ -129,7 +129,7 @@ def test_only_the_context_uses_the_acts() -> None:
     ]
     by_a_person = ["engine/ops/undoing.py"]  # who wants a turn undone: no tool has a part in it
     by_a_person += ["engine/hooks/loading.py", "engine/hooks/running.py"]  # whose hooks they are: what trust covers of them
-    by_a_person += ["engine/until.py"]  # who says by a command when a task is done: `exec --until`
+    by_a_person += ["engine/turn/until.py"]  # who says by a command when a task is done: `exec --until`
     assert users == [*sorted(by_a_person), "tools/registry.py", "tools/tool.py"]  # the second loads them before they are needed
 
 
@@ -143,16 +143,14 @@ TOUCH_FILES = {
     "acts/look_worker.py": "reads what `places` has opened, in a process of its own",
     "acts/looking.py": "finds the conversation's own temporary folder, and starts that process",
     "acts/ripgrep.py": "hands files that `places` has opened to ripgrep, which is looked for outside the project",
-    "acts/run_targets.py": "looks which folders are there, to find what a command may run",
+    "acts/dependencies.py": "looks what a command may run, fingerprints that, and locks files of our own state folder",
     "acts/wildcards.py": "looks which names fit the wildcards of a command, to find what it may run",
-    "acts/dependencies.py": "fingerprints what a command depends on, for the question",
     "acts/commands.py": "makes the conversation's own temporary folder",
-    "acts/folder_locks.py": "locks files of our own state folder, never the model's",
     "mcp/stdio.py": "makes the pipe by which a server of the user's is spoken to",
     "patch/door.py": "the one door for changes to files",
     "patch/commit.py": "writes what the door has judged",
     "patch/paths.py": "finds the real place of a path, for the door",
-    "patch/repositories.py": "looks whether a patch would complete a repository, for the door",
+    "patch/placement.py": "looks whether a patch would complete a repository, for the door",
     "patch/turn_diff.py": "looks for the repository that a changed file is in",
 }
 FORBIDDEN_MODULES = {"subprocess", "shutil", "socket", "urllib", "http", "glob", "tempfile", "pathlib", "asyncio.subprocess"}

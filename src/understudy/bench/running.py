@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from understudy.bench.attempts import Agent
-from understudy.bench.folders import lay_out
-from understudy.bench.judging import TaskJudge, TaskVerdict
+from understudy.bench.judging import TaskJudge, TaskVerdict, lay_out
 from understudy.bench.results import TaskRun, run_of
 from understudy.bench.tasks import Task
 from understudy.errors import BadRequest

@@ -21,9 +21,9 @@ from understudy.cli.bundle import (
     interpreter_key,
 )
 
-_WIRES = ("understudy.models.responses", "understudy.models.chat", "understudy.models.anthropic")
-_EXEC = ("understudy.cli.exec", "understudy.cli.exec_run", "understudy.cli.exec_json")
-_SERVERS = ("understudy.servers.mcp.stdio", "understudy.servers.app_server.stdio")
+_WIRES = ("understudy.models.wires.responses", "understudy.models.wires.chat", "understudy.models.wires.anthropic")
+_EXEC = ("understudy.cli.exec.command", "understudy.cli.exec.run", "understudy.cli.exec.json_viewer")
+_SERVERS = ("understudy.servers.mcp.stdio", "understudy.servers.app_server.dispatcher")
 _OTHER_STARTS = (*_WIRES, "understudy.models.prices", *_EXEC, *_SERVERS)
 _MOST = 400  # modules: a first turn needs 340, and what is imported later is not waited for
 _TOGETHER = 16  # modules in a group: they share names, which makes a tenth less to read than one by one

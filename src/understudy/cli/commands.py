@@ -1,31 +1,165 @@
-"""The commands and their arguments. Each command's work is in its own module, imported only when it is called."""
+"""The commands, their arguments, and the options that may stand before them.
+
+Each command's work is in its own module, imported only when it is called.
+"""
 
 import argparse
+import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from understudy.cli.arguments.acp import add_acp
+import msgspec
+
 from understudy.cli.arguments.adding import CommandParsers, add, add_json, add_overrides
-from understudy.cli.arguments.app_server import add_app_server
-from understudy.cli.arguments.chat import add_chat
-from understudy.cli.arguments.config import add_config
-from understudy.cli.arguments.conversations import add_conversations, add_search, add_transfer
-from understudy.cli.arguments.hooks import add_hooks
-from understudy.cli.arguments.mcp import MCP_ACTIONS, add_mcp
-from understudy.cli.arguments.models import add_bench, add_keys, add_models
-from understudy.cli.arguments.questions import add_questions
-from understudy.cli.arguments.running import add_policy, add_running
-from understudy.cli.arguments.serving import add_http
+from understudy.cli.arguments.config import MCP_ACTIONS, add_bench, add_config, add_keys, add_mcp, add_models
+from understudy.cli.arguments.conversations import add_chat, add_conversations, add_questions, add_search, add_transfer, add_verify
+from understudy.cli.arguments.running import add_hooks, add_policy, add_running
+from understudy.cli.arguments.serving import add_acp, add_app_server, add_http
 from understudy.cli.arguments.storing import add_store
-from understudy.cli.arguments.verifying import add_verify
 from understudy.cli.ending import INTERRUPTED
-from understudy.cli.exec_options import ACTIONS, OPTIONS, Option, is_exec, options_of
-from understudy.cli.naming import program_name, version_text
-from understudy.cli.parsing import Parser
-from understudy.cli.root_options import EXEC_WORDS, command_at, place_behind
+from understudy.cli.exec.options import ACTIONS, OPTIONS, Option, is_exec, options_of
+from understudy.cli.parsing import Parser, program_name, version_text, wrong_usage
 from understudy.cli.streams import prepare_streams, silence
-from understudy.config.pages import page_path
+from understudy.config.home import page_path
 from understudy.errors import AgentError
+from understudy.protocol.choices import APPROVAL_POLICIES, SANDBOX_MODES
+
+EXEC_WORDS = frozenset({"exec", "e", "review"})
+
+
+class _Root(msgspec.Struct, frozen=True):
+    name: str  # as `exec` and our messages have it
+    takes_value: bool = True
+    key: str | None = None  # of the configuration, which it sets
+    choices: tuple[str, ...] = ()
+    sets: tuple[str, ...] = ()  # settings that it stands for
+    for_exec: bool = True  # `exec` knows it, too
+
+
+_CONFIG, _FOLDER = _Root("--config"), _Root("--cd")
+_OPTIONS = {
+    ("-c", "--config"): _CONFIG,
+    ("-C", "--cd"): _FOLDER,
+    ("-m", "--model"): _Root("--model", key="model"),
+    ("-s", "--sandbox"): _Root("--sandbox", key="sandbox_mode", choices=SANDBOX_MODES),
+    ("-a", "--ask-for-approval"): _Root("--ask-for-approval", key="approval_policy", choices=APPROVAL_POLICIES),
+    ("-p", "--profile"): _Root("--profile", key="profile"),
+    ("--oss",): _Root("--oss", takes_value=False, sets=('model_provider="oss"',)),
+    ("--local-provider",): _Root("--local-provider", key="model_provider", choices=("ollama", "lmstudio"), for_exec=False),
+    ("--full-auto",): _Root(
+        "--full-auto", takes_value=False, sets=('approval_policy="on-failure"', 'sandbox_mode="workspace-write"')
+    ),
+    ("--dangerously-bypass-approvals-and-sandbox", "--yolo"): _Root(
+        "--yolo", takes_value=False, sets=('approval_policy="never"', 'sandbox_mode="danger-full-access"')
+    ),
+    ("-i", "--image"): _Root("--image"),
+    ("--add-dir",): _Root("--add-dir"),
+    ("--enable",): _Root("--enable"),
+    ("--disable",): _Root("--disable"),
+    ("--strict-config",): _Root("--strict-config", takes_value=False),
+    ("--search",): _Root("--search", takes_value=False, for_exec=False),
+    ("--approve-for-me",): _Root("--approve-for-me", takes_value=False, for_exec=False),
+    ("--dangerously-bypass-hook-trust",): _Root("--dangerously-bypass-hook-trust", takes_value=False, for_exec=False),
+    ("--no-alt-screen",): _Root("--no-alt-screen", takes_value=False, for_exec=False),
+    ("--no-daemon",): _Root("--no-daemon", takes_value=False, for_exec=False),
+}
+_BY_NAME = {name: option for names, option in _OPTIONS.items() for name in names}
+
+
+def command_at(words: Sequence[str]) -> int:
+    """Where the command stands; the number of words where there is none, or something before it is no such option."""
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        name, value = _split(words[at])
+        option = _BY_NAME.get(name)
+        if option is None:
+            return len(words)
+        at += 2 if option.takes_value and value is None else 1
+    return min(at, len(words))
+
+
+def place_behind(words: list[str], takes_settings: Callable[[str], bool]) -> list[str]:
+    """The words with the command first. `takes_settings`: whether a command uses the configuration."""
+    at = command_at(words)
+    if at == 0 or at == len(words):
+        return words
+    command = words[at]
+    given = list(_read(words[:at]))
+    moved = _for_exec(given) if command in EXEC_WORDS else _as_settings(given, command, uses=takes_settings(command))
+    return [command, *moved, *words[at + 1 :]]
+
+
+def _read(words: Sequence[str]) -> list[tuple[_Root, str]]:
+    given: list[tuple[_Root, str]] = []
+    rest = iter(words)
+    for word in rest:
+        name, value = _split(word)
+        option = _BY_NAME[name]
+        if not option.takes_value and value is not None:
+            wrong_usage(f"`{name}` takes no value")
+        if option.takes_value and value is None:
+            value = next(rest)
+        if option.choices and value not in option.choices:
+            wrong_usage(f"`{value}` is no value for `{name}`; it can be {', '.join(option.choices)}")
+        given.append((option, value or ""))
+    return given
+
+
+def _for_exec(given: Sequence[tuple[_Root, str]]) -> list[str]:
+    moved: list[str] = []
+    for option, value in given:
+        if option.for_exec:
+            moved += [option.name, value] if option.takes_value else [option.name]
+        elif option.key is not None:
+            moved += ["--config", _setting(option.key, value)]
+        else:
+            _without_effect(option)
+    return moved
+
+
+def _as_settings(given: Sequence[tuple[_Root, str]], command: str, *, uses: bool) -> list[str]:
+    """What is set by a key of its own counts before what another option brings along."""
+    written = [value for option, value in given if option is _CONFIG]
+    brought: list[str] = []
+    chosen: list[str] = []
+    for option, value in given:
+        if option is _FOLDER:
+            _enter(value)
+        elif option.sets:
+            brought += option.sets
+        elif option.key is not None:
+            chosen.append(_setting(option.key, value))
+        elif option is not _CONFIG and uses:
+            _without_effect(option)
+    if not uses:
+        return []
+    return [word for setting in (*written, *brought, *chosen) for word in ("--config", setting)]
+
+
+def _setting(key: str, value: str) -> str:
+    return f"{key}={json.dumps(value)}"
+
+
+def _enter(folder: str) -> None:
+    try:
+        os.chdir(folder)
+    except (OSError, ValueError) as error:
+        wrong_usage(f"`-C {folder}` cannot be used: {error.strerror if isinstance(error, OSError) else error}")
+
+
+def _without_effect(option: _Root) -> None:
+    more = "; set `sandbox_workspace_write.writable_roots`" if option.name == "--add-dir" else ""
+    sys.stderr.write(f"understudy: {option.name} has no effect here{more}\n")
+
+
+def _split(word: str) -> tuple[str, str | None]:
+    """As `exec` does: `--name=value`, `-nvalue`, `-n=value`."""
+    if word.startswith("--"):
+        name, equals, value = word.partition("=")
+        return name, value if equals else None
+    return word[:2], (word[2:].removeprefix("=") if len(word) > 2 else None)
+
 
 TAKES_COMMAND = (["sandbox"], ["policy", "check"], ["mcp", "add"])  # what stands after `--` is another program's
 
@@ -73,7 +207,7 @@ def run(words: Sequence[str]) -> int:
             print(file=sys.stderr)  # the terminal has echoed `^C` in the middle of a line
         return INTERRUPTED
     except (OSError, UnicodeEncodeError) as error:  # the disk, a folder or a stream does not do what any command needs
-        from understudy.cli.system_failures import explain
+        from understudy.cli.ending import explain
 
         silence(1)
         return _complain(explain(error, words))
@@ -98,15 +232,15 @@ def _carry_out(words: list[str]) -> int:
     if words[command_at(words) :][:1] and words[command_at(words)] in EXEC_WORDS:
         words = place_behind(words, lambda _: True)
     if is_exec(words):
-        from understudy.cli.exec import run as run_exec
+        from understudy.cli.exec.command import run as run_exec
 
         return run_exec(words)
     parser = build_parser()
-    ours, theirs = _split(place_behind(words, lambda name: "--config" in parser.options_of(name)))
+    ours, theirs = _split_rest(place_behind(words, lambda name: "--config" in parser.options_of(name)))
     parser.refuse_misspelt_options(ours)
     options = parser.read(ours)
     if not words:
-        from understudy.cli.offering import at_terminal, offer_chat
+        from understudy.cli.greeting import at_terminal, offer_chat
 
         if at_terminal():
             return offer_chat(lambda: _carry_out(["chat"]))
@@ -122,13 +256,13 @@ def _carry_out(words: list[str]) -> int:
 
 
 def _complain(text: str) -> int:
-    from understudy.policy.visible import strip_terminal_escapes
+    from understudy.text import strip_terminal_escapes
 
     print(f"understudy: {strip_terminal_escapes(text)}", file=sys.stderr)  # it may repeat what others wrote
     return 1
 
 
-def _split(words: list[str]) -> tuple[list[str], list[str] | None]:
+def _split_rest(words: list[str]) -> tuple[list[str], list[str] | None]:
     if "--" in words and any(words[: len(start)] == start for start in TAKES_COMMAND):
         at = words.index("--")
         return words[:at], words[at + 1 :]
@@ -193,7 +327,7 @@ def _add_serving(commands: CommandParsers) -> None:
     server = add(
         commands,
         "mcp-server",
-        "mcp_server",
+        "serving.stdio:run_mcp_server",
         "serve MCP on standard input and output",
         more=f"Clients start it; {page_path('clients.md')} says how.",
     )
@@ -204,12 +338,16 @@ def _add_serving(commands: CommandParsers) -> None:
 
 
 def _add_state(commands: CommandParsers) -> None:
-    doctor = add(commands, "doctor", "doctor", "say what works here and what does not", more="Exit code 1 if something is broken.")
+    doctor = add(
+        commands, "doctor", "doctor.command", "say what works here and what does not", more="Exit code 1 if something is broken."
+    )
     add_json(doctor)
     doctor.add_argument("--online", action="store_true", help="also ask the model for one word, with the key")
     doctor.add_argument("--full", action="store_true", help="read every record of the store, even if there are very many")
     add_overrides(doctor)
-    backup = add(commands, "backup", "backup", "copy the store of conversations, even while it is in use")
+    backup = add(
+        commands, "backup", "conversations.whole_store:run_backup", "copy the store of conversations, even while it is in use"
+    )
     backup.add_argument("file", metavar="FILE", help="the copy, which must not exist yet; - for standard output")
     completion = add(commands, "completion", "completion", "print a completion script for a shell")
     completion.add_argument("shell", choices=("bash", "zsh", "fish", "tcsh"), metavar="SHELL", help="bash, zsh, fish or tcsh")

@@ -1,10 +1,40 @@
-"""How a command ends before its time: by Ctrl-C, or by a signal of whoever runs it."""
+"""How a command ends before its time: by Ctrl-C, or by a signal of whoever runs it.
 
+What the system refuses any command, in words that say what to do.
+"""
+
+import os
 import signal
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from types import FrameType
+
+from understudy.protocol.encodable import is_unicode, visible
+
+FOLDER_GONE = "the folder that this was started in is gone: change to one that is there"
+
+
+def explain(error: OSError | UnicodeEncodeError, words: Sequence[str]) -> str:
+    """`words`: the command line."""
+    if isinstance(error, UnicodeEncodeError):  # bytes that are no text, where text is sent or kept
+        odd = next((word for word in words if not is_unicode(word)), None)
+        what = "a variable, or the name of a file or folder," if odd is None else f"the argument `{visible(odd[:200])}`"
+        return f"{what} is not valid UTF-8: check how the terminal or the program that starts us encodes it"
+    if error.filename:
+        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, FileNotFoundError) and _folder_is_gone():
+        return FOLDER_GONE
+    return error.strerror or str(error)
+
+
+def _folder_is_gone() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
+
 
 INTERRUPTED = 130  # as a shell tells Ctrl-C
 

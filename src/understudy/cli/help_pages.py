@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from understudy.config.pages import page_path
+from understudy.config.home import page_path
 
 MOST_FOUND = 12
 INDEX = "README"

@@ -8,8 +8,8 @@ from importlib import metadata
 from pathlib import Path
 
 from understudy import __version__
-from understudy.cli.finding import Finding
-from understudy.cli.terminal import one_line
+from understudy.cli.doctor.config_findings import Finding
+from understudy.cli.tell.terminal import one_line
 from understudy.config.home import state_dir
 
 SECTION = "Program"

@@ -26,7 +26,7 @@ def main() -> int:
             from understudy.cli.bundle import use_bundle
 
             has_bundle = use_bundle()
-            from understudy.servers.mcp.start import serve
+            from understudy.servers.stdio.start import serve
 
             return _leaving_a_bundle(serve(), has_bundle)
         if words in (["app-server"], ["app-server", "--listen", "stdio://"]):
@@ -43,7 +43,7 @@ def main() -> int:
                 from understudy.cli.bundle import use_bundle
 
                 use_bundle()
-            from understudy.cli.exec_options import is_exec
+            from understudy.cli.exec.options import is_exec
 
             if is_exec(words):
                 gc.disable()  # nothing of what is imported is ever garbage
@@ -51,7 +51,7 @@ def main() -> int:
 
                 early: list[int] = []
                 signal.signal(signal.SIGINT, lambda number, _: early.append(number))  # it has a last word to say, once it is loaded
-                from understudy.cli.exec import run as run_exec
+                from understudy.cli.exec.command import run as run_exec
 
                 return run_exec(words, early)
         from understudy.cli.commands import run

@@ -1,10 +1,34 @@
-"""The parser of the command line, which says what was probably meant where a word is not known, and what a call lacks."""
+"""The parser of the command line, which says what was probably meant where a word is not known, under the name that we were
+started by.
+"""
 
 import argparse
 import difflib
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn, cast
+
+from understudy import __version__
+from understudy.servers.codex_version import CODEX_VERSION
+
+CODEX = "codex"
+
+
+def is_codex() -> bool:
+    return os.path.basename(sys.argv[0]) == CODEX
+
+
+def program_name() -> str:
+    return CODEX if is_codex() else "understudy"
+
+
+def version_text(command: str = "") -> str:
+    """As programs read it that look for a version of codex, if that is what they have started."""
+    if not is_codex():
+        return f"understudy {__version__}"
+    return f"codex-cli{'-' if command else ''}{command} {CODEX_VERSION} (understudy {__version__})"
+
 
 # What people type who have another program's word in mind.
 _OTHER_WORDS = {
@@ -24,7 +48,7 @@ _USAGE = 2  # the exit code of a call that makes no sense
 
 def wrong_usage(text: str) -> NoReturn:
     """For what no parser sees: options and arguments that do not go together. The text may repeat what was typed."""
-    from understudy.policy.visible import strip_terminal_escapes
+    from understudy.text import strip_terminal_escapes
 
     print(f"understudy: {strip_terminal_escapes(text)}", file=sys.stderr)
     raise SystemExit(_USAGE)

@@ -1,17 +1,20 @@
-"""The store, as commands use it: opened for one task, written to and waited for."""
+"""The store, as commands use it: opened for one task, written to and waited for; and which conversation a command means."""
 
 import asyncio
 import os
+from argparse import Namespace
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from understudy.cli.parsing import wrong_usage
 from understudy.config.home import find_home
-from understudy.engine.until_durable import until_durable
-from understudy.errors import StoreError, UnknownConversation
+from understudy.engine.log.durable import until_durable
+from understudy.errors import BadRequest, StoreError, UnknownConversation
+from understudy.protocol.ids import ConversationId
 from understudy.store.log import LATEST, Committed, GoingOn, Listed, Status, Store
-from understudy.store.lookup import find_id
+from understudy.store.lookup import find_id, newest_id
 from understudy.store.opening import open_store
 
 DISK_SECONDS = 30.0
@@ -67,3 +70,24 @@ async def write(submit: Callable[[Committed], None]) -> None:
 def rfc3339(seconds: float) -> str:
     seconds = min(max(seconds, 0.0), LATEST)  # a clock may have been anywhere
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def settle_words(options: Namespace, command: str, after: str | None = None) -> None:
+    """With --last no id is given, so the first word is what else the command takes (`after`). Ends the process on wrong usage."""
+    if options.last and options.id is not None:
+        if after is None or getattr(options, after) is not None:
+            wrong_usage(f"{command}: give an id or --last, not both")
+        setattr(options, after, options.id)
+        options.id = None
+    if not options.last and options.id is None:
+        wrong_usage(f"{command}: which conversation? Give its id, or --last for the newest one of this folder")
+
+
+async def find_meant(store: Store, options: Namespace) -> ConversationId:
+    """Raises `UnknownConversation` or `BadRequest`."""
+    if not options.last:
+        return await find_id(store, options.id)
+    found = await newest_id(store, os.getcwd())
+    if found is None:
+        raise BadRequest(f"no conversation has worked in {os.getcwd()} yet; `understudy conversations` lists those there are")
+    return found

@@ -6,7 +6,7 @@ import os
 import sys
 from typing import TextIO
 
-from understudy.servers.log_lines import PlainLines
+from understudy.servers.process.log_lines import PlainLines
 
 _PLAIN = {
     "…": "...",

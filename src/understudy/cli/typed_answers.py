@@ -1,6 +1,6 @@
 """What a person types to the model's questions, one after the other: a number, a label, or other words; Enter alone: no answer."""
 
-from understudy.engine.approvals import CLIENT
+from understudy.engine.turn.approvals import CLIENT
 from understudy.policy.user_input import MOST_OF_ANSWER, chosen_by, one_line
 from understudy.protocol.ops import Answer, Decide
 from understudy.protocol.records import Answers, InputQuestion, UserInputAsked

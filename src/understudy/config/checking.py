@@ -11,12 +11,11 @@ from typing import Any, cast
 
 import msgspec
 
+from understudy.config.editing import line_of, split_key
 from understudy.config.file import ConfigFile, parse_toml
-from understudy.config.lines import line_of, split_key
 from understudy.config.load import build_config
 from understudy.config.model import Config
-from understudy.config.overrides import merge
-from understudy.config.profiles import choose_profile
+from understudy.config.overrides import choose_profile, merge
 from understudy.config.schema import Mismatch, Tree, TreeReader
 from understudy.config.slips import find_slips, unknown_keys
 from understudy.errors import ConfigError

@@ -1,6 +1,7 @@
-"""Where the user's files lie: `$CODEX_HOME`, else `~/.codex`. Ours are in the folder `understudy` beneath it."""
+"""Where the user's files lie: `$CODEX_HOME`, else `~/.codex`; and where the pages of docs/ lie in an install."""
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -62,3 +63,8 @@ def expand(text: str, *, base: Path, env: Mapping[str, str]) -> Path:
 is_there: Callable[[str | os.PathLike[str]], bool] = os.path.lexists
 if os.access in os.supports_follow_symlinks:
     is_there = partial(os.access, mode=os.F_OK, follow_symlinks=False)
+
+
+def page_path(name: str, part: str = "") -> str:
+    """For a text of ours that sends a person to a page, or to a part of it."""
+    return os.path.join(sys.prefix, "share", "doc", "understudy", name) + (f"#{part}" if part else "")

@@ -26,12 +26,11 @@ from understudy.config.model import (
     ReportKind,
     ShellEnvironment,
     Wire,
+    read_questions,
 )
-from understudy.config.overrides import Assignment, apply, assignments, merge
-from understudy.config.profiles import Profile, choose_profile
+from understudy.config.overrides import Assignment, Profile, apply, assignments, choose_profile, merge
 from understudy.config.project import ProjectLayer, project_files, read_project_layer, with_project_servers
 from understudy.config.providers import BUILT_IN, BY_ID, DEFAULT_OF_WIRE, WireApi, built_in_id
-from understudy.config.questions import read_questions
 from understudy.config.sandbox import read_sandbox
 from understudy.config.schema import Mismatch, Tree, TreeReader
 from understudy.config.slips import find_slips

@@ -1,18 +1,47 @@
 """The configuration of one conversation, complete and immutable.
 
 Structs rather than dataclasses: these stand on the start-up path, and msgspec makes such classes many times faster.
+
+What becomes of a question that nobody answers, and who is told that there is one.
 """
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, cast, get_args
 
 import msgspec
 
 from understudy.config.mcp_servers import McpServer
-from understudy.config.questions import QuestionSettings
+from understudy.config.schema import TreeReader
 from understudy.protocol.choices import ApprovalPolicy, NetworkMode, SandboxMode
 from understudy.protocol.records import Budget
+
+Unasked = Literal["deny", "wait"]
+
+
+class QuestionSettings(msgspec.Struct, frozen=True, kw_only=True):
+    timeout_seconds: float = 0.0  # after which a question is answered by a no; 0: never
+    unasked: Unasked = "deny"  # whether a question waits for somebody when the caller cannot be asked
+    command: tuple[str, ...] = ()  # a program that is told of each question
+    url: str | None = None  # an address that is told of it
+
+
+def read_questions(read: TreeReader) -> QuestionSettings:
+    return QuestionSettings(
+        timeout_seconds=read.amount("understudy.question_timeout") or 0.0,
+        unasked=cast(Unasked, read.choice("understudy.unasked", ("deny", "wait")) or "deny"),
+        command=read.texts("understudy.on_question.command") or (),
+        url=_read_url(read),
+    )
+
+
+def _read_url(read: TreeReader) -> str | None:
+    key = "understudy.on_question.url"
+    url = read.text(key)
+    if url and not url.lower().startswith(("http://", "https://")):
+        raise read.mismatch(key, "invalid value: not an address", "an address that begins with `https://` or `http://`")
+    return url or None
+
 
 Inherit = Literal["all", "core", "none"]
 Wire = Literal["seed", "modern"]
@@ -86,7 +115,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     show_raw_agent_reasoning: bool
     hide_agent_reasoning: bool
     history_persistence: HistoryPersistence
-    base_instructions: str | None  # None: our own, see `engine/instructions.py`
+    base_instructions: str | None  # None: our own, see `engine/setup/setup.py`
     developer_instructions: str | None
     compact_prompt: str | None
     include_plan_tool: bool

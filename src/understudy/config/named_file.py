@@ -34,8 +34,7 @@ def read_named_file(path: Path, most: int, masked: Iterable[str] | None = None) 
 
 def _judged(path: Path, masked: Iterable[str]) -> int:
     from understudy.places.masks import Masks
-    from understudy.places.reading import NotForModels, ReadLimits, open_for_model
-    from understudy.places.unreadable import Unreadable
+    from understudy.places.reading import NotForModels, ReadLimits, Unreadable, open_for_model
 
     try:
         return open_for_model(str(path), ReadLimits(Masks(masked), Unreadable()))

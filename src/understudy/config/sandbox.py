@@ -1,7 +1,10 @@
-"""The sandbox settings and their defaults: what commands may write, reach and read when nothing is said; and their places."""
+"""The sandbox settings and their defaults: what commands may write, reach and read when nothing else is said, and our own
+program where a command could change it.
+"""
 
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -9,12 +12,42 @@ from understudy.config.home import expand, state_dir, user_home
 from understudy.config.model import Config, Limits, SandboxSettings
 from understudy.config.project import project_folders
 from understudy.config.schema import TreeReader
-from understudy.places import defaults
-from understudy.places.own_code import load_nothing_from, own_code
+from understudy.places import masks
 from understudy.places.places import Places, pin_places
 from understudy.places.resolving import is_within
+from understudy.places.walking import real_paths
 from understudy.protocol.choices import NETWORK_MODES, SANDBOX_MODES, NetworkMode, SandboxMode
 from understudy.protocol.records import Pins
+
+
+def own_code(roots: Iterable[str]) -> tuple[str, ...]:
+    """Folders and files of ours inside the roots, real and absolute, without those inside another one."""
+    real_roots = real_paths(roots)
+    parts = (
+        os.path.dirname(os.path.dirname(__file__)),
+        *(sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix, sys.executable, sys.pycache_prefix or ""),
+        *sys.path,
+    )
+    absolute = [part for part in parts if os.path.isabs(part)]
+    found = {*map(os.path.normpath, absolute), *real_paths(absolute)}
+    inside = {path for path in found if any(path != root and is_within(path, root) for root in real_roots)}
+    return tuple(sorted(path for path in inside if not any(path != other and is_within(path, other) for other in inside)))
+
+
+def load_nothing_from(roots: Sequence[str]) -> None:
+    """What is a writable root is not searched for modules any more. Ours are found by the package itself."""
+    folders = {*roots, *map(_identity, roots)} - {None}
+    sys.path[:] = [entry for entry in sys.path if entry not in folders and _identity(entry) not in folders]
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Of what stands there: this is done for every conversation, and real paths take six times as long."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return status.st_dev, status.st_ino
+
 
 _OPENED = "!"  # before an entry: not this one of the defaults
 _WILDCARDS = frozenset("*?[")
@@ -61,9 +94,9 @@ def places_of(config: Config, known: Pins | None = None) -> Places:
 def read_sandbox(read: TreeReader, chosen: SandboxMode | None, *, home: Path, cwd: Path, env: Mapping[str, str]) -> SandboxSettings:
     mode = chosen or cast(SandboxMode | None, read.choice("sandbox_mode", SANDBOX_MODES)) or default_mode(cwd, env)
     state = state_dir(home)
-    mask = _chosen(read.texts("understudy.sandbox.mask"), defaults.MASK)
+    mask = _chosen(read.texts("understudy.sandbox.mask"), masks.MASK)
     wanted = _read_protect(read)
-    protect = _chosen(wanted, defaults.PROTECT)
+    protect = _chosen(wanted, masks.PROTECT)
     writable = tuple(expand(root, base=cwd, env=env) for root in read.texts("sandbox_workspace_write.writable_roots") or () if root)
     roots = (str(cwd), *map(str, writable))
     ours = [path for path in own_code(roots) if _OPENED + path not in (wanted or ())]
@@ -99,7 +132,7 @@ def _start_up(protect: tuple[str, ...], roots: tuple[str, ...], env: Mapping[str
     folder = os.path.realpath(user_home(env))
     if not any(is_within(folder, os.path.realpath(root)) for root in roots):
         return []
-    return [os.path.join(folder, name) for name in defaults.START_UP if name in protect]
+    return [os.path.join(folder, name) for name in masks.START_UP if name in protect]
 
 
 def _our_places(home: Path, state: Path, cwd: Path) -> tuple[str, ...]:

@@ -1,6 +1,9 @@
-"""What `understudy serve` is told: [understudy.serve] of config.toml, and its flags, which hold over the file."""
+"""What `understudy serve` is told: [understudy.serve] of config.toml, its flags, and what callers may choose whose tokens an
+issuer has signed.
+"""
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, cast
 from urllib.parse import urlsplit
@@ -9,10 +12,59 @@ import msgspec
 
 from understudy.config.file import read_config_file
 from understudy.config.home import expand, state_dir
-from understudy.config.issued import IssuedChoices, read_issued_choices
 from understudy.config.overrides import apply, assignments
-from understudy.config.schema import Mismatch, TreeReader
+from understudy.config.schema import Mismatch, TreeReader, one_of
+from understudy.config.tokens import DEFAULT_MODES, MODES
 from understudy.errors import ConfigError
+from understudy.protocol.choices import SandboxMode
+
+
+class Choices(msgspec.Struct, frozen=True):
+    """As a named token has them."""
+
+    roots: tuple[str, ...] | None = None  # folders to work in; None: anywhere
+    modes: frozenset[SandboxMode] = frozenset(DEFAULT_MODES)
+
+
+class IssuedChoices(msgspec.Struct, frozen=True):
+    """Who is named by their subject has what stands there; else, all that their groups have; else what a plain token has."""
+
+    subjects: Mapping[str, Choices] = {}
+    groups: Mapping[str, Choices] = {}
+
+    def of(self, subject: str, groups: Iterable[str]) -> Choices:
+        if (own := self.subjects.get(subject)) is not None:
+            return own
+        found = [self.groups[group] for group in groups if group in self.groups]
+        if not found:
+            return Choices()
+        anywhere = any(each.roots is None for each in found)
+        roots = None if anywhere else tuple(dict.fromkeys(root for each in found for root in each.roots or ()))
+        return Choices(roots, frozenset[SandboxMode]().union(*(each.modes for each in found)))
+
+
+def read_issued_choices(read: TreeReader) -> IssuedChoices:
+    """Raises `Mismatch`."""
+    return IssuedChoices(*(_read_table(read, f"understudy.serve.{kind}") for kind in ("subjects", "groups")))
+
+
+def _read_table(read: TreeReader, key: str) -> Mapping[str, Choices]:
+    found: dict[str, Choices] = {}
+    for name, table in read.named_tables(key).items():
+        choices = TreeReader(table, f'{key}."{name}"')
+        if unknown := set(table) - {"roots", "sandbox"}:  # a slip would leave something open
+            raise choices.mismatch(min(unknown), "it is not known", "`roots` or `sandbox`")
+        roots, modes = choices.texts("roots"), choices.texts("sandbox")
+        for root in roots or ():
+            if not os.path.isabs(root):
+                raise choices.mismatch("roots", f"invalid value: `{root}` is no absolute path", "a list of absolute paths")
+        for mode in modes or ():
+            if mode not in MODES:
+                raise choices.mismatch("sandbox", f"invalid value: `{mode}`", f"a list of {one_of(MODES)}")
+        allowed = DEFAULT_MODES if modes is None else cast(tuple[SandboxMode, ...], modes)
+        found[name] = Choices(roots, frozenset(allowed))
+    return found
+
 
 DEFAULT_PORT = 8722
 OnDisconnect = Literal["interrupt", "keep"]

@@ -1,19 +1,129 @@
-"""Which folders the user trusts. Until one is, its own `.codex/` and `.mcp.json` change nothing. Reads and writes a file.
+"""Which folders the user trusts.
 
-Trust belongs to the real path of the one folder and to what its files said at the time: it is not inherited by folders
-below, does not follow a `.git` file to another repository, and ends when those files change.
+Until one is trusted, its own `.codex/` and `.mcp.json` change nothing; its files are read once, so the bytes that were
+judged are the bytes that are used.
 """
 
+import hashlib
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from stat import S_ISDIR, S_ISLNK, S_ISREG
 from typing import Any, Literal, cast
 
 import msgspec
 
-from understudy.config.own_files import OwnFiles, read_own_files
 from understudy.config.private_file import PrivateFile
 from understudy.errors import ConfigError
+
+OWN_FILES = (".mcp.json", ".codex", ".agents", ".claude")
+INSTRUCTIONS = re.compile(r"(agents|claude)[^/]*\.md", re.IGNORECASE)  # files at the top of the folder that tell agents what to do
+_OTHERS = (".claude/worktrees",)  # whole checkouts, which nobody is told of as this folder's own
+_MAX_FILES = 2_000
+_MAX_BYTES = 16 * 1024 * 1024
+_MAX_DEPTH = 32
+_FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class OwnFiles(msgspec.Struct, frozen=True):
+    digest: str
+    contents: Mapping[str, bytes]  # plain files only, by their path below the folder
+
+
+def read_own_files(folder: Path) -> OwnFiles:
+    """`folder` is a real path. Raises `ConfigError` where it holds too much to check, or cannot be read."""
+    reading = _Reading(folder)
+    with _opened(folder) as root:
+        for name in (*OWN_FILES, *_instructions(root)):
+            reading.entry(root, name, name, depth=0)
+    digest = hashlib.sha256()
+    for path, (kind, content) in sorted(reading.found.items()):
+        for part in (os.fsencode(path), kind, content):
+            digest.update(b"%d:" % len(part))
+            digest.update(part)
+    plain = {path: content for path, (kind, content) in reading.found.items() if kind == b"file"}
+    return OwnFiles(digest.hexdigest(), plain)
+
+
+def _instructions(root: int) -> list[str]:
+    with os.scandir(root) as entries:
+        return [entry.name for entry in entries if INSTRUCTIONS.fullmatch(entry.name)]
+
+
+@contextmanager
+def _opened(folder: Path) -> Generator[int]:
+    """The folder, reached part by part, so that none of them can be a link by now."""
+    descriptor = os.open(folder.anchor, _FOLDER | os.O_RDONLY)
+    try:
+        for position, part in enumerate(folder.parts[1:], start=2):
+            below = _open_folder(part, descriptor, folder, is_last=position == len(folder.parts))
+            os.close(descriptor)
+            descriptor = below
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _open_folder(part: str, above: int, folder: Path, *, is_last: bool) -> int:
+    only_passing = 0 if is_last else getattr(os, "O_PATH", 0)  # a folder on the way may be closed to readers
+    try:
+        return os.open(part, _FOLDER | os.O_RDONLY | only_passing, dir_fd=above)
+    except OSError as error:
+        raise ConfigError(f"cannot read {folder}: {error.strerror}") from None
+
+
+class _Reading:
+    def __init__(self, folder: Path) -> None:
+        self.found: dict[str, tuple[bytes, bytes]] = {}
+        self._folder = folder
+        self._left = _MAX_BYTES
+
+    def entry(self, above: int, name: str, path: str, depth: int) -> None:
+        if path in _OTHERS:
+            return
+        try:
+            mode = os.stat(name, dir_fd=above, follow_symlinks=False).st_mode
+            if S_ISLNK(mode):
+                self._keep(path, b"link", os.fsencode(os.readlink(name, dir_fd=above)))
+            elif S_ISDIR(mode):
+                self._tree(above, name, path, depth)
+            elif S_ISREG(mode):
+                self._keep(path, b"file", self._content(above, name))
+            else:
+                self._keep(path, b"other", b"")
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise ConfigError(f"cannot read {self._folder / path}: {error.strerror}") from None
+
+    def _tree(self, above: int, name: str, path: str, depth: int) -> None:
+        if depth > _MAX_DEPTH:
+            raise self._too_much()
+        descriptor = os.open(name, _FOLDER | os.O_RDONLY, dir_fd=above)
+        try:
+            for each in sorted(os.listdir(descriptor)):
+                self.entry(descriptor, each, f"{path}/{each}", depth + 1)
+        finally:
+            os.close(descriptor)
+
+    def _content(self, above: int, name: str) -> bytes:
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=above)
+        with open(descriptor, "rb") as file:
+            if not S_ISREG(os.fstat(descriptor).st_mode):  # exchanged since it was looked at
+                return b""
+            return file.read(self._left + 1)
+
+    def _keep(self, path: str, kind: bytes, content: bytes) -> None:
+        self._left -= len(content)
+        if self._left < 0 or len(self.found) >= _MAX_FILES:
+            raise self._too_much()
+        self.found[path] = kind, content
+
+    def _too_much(self) -> ConfigError:
+        return ConfigError(f"cannot trust {self._folder}: {' and '.join(OWN_FILES)} hold too much to check")
+
 
 Standing = Literal["trusted", "changed", "unknown"]
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from understudy.config.keys import PROJECT_KEYS
 from understudy.config.model import Config
-from understudy.engine.turn_setup import TurnSetup
+from understudy.engine.setup.turn_setup import TurnSetup
 from understudy.errors import NotAllowed
 from understudy.places.resolving import is_within
 from understudy.protocol.callers import Limits

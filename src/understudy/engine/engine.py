@@ -14,33 +14,30 @@ from understudy.config.home import find_home
 from understudy.config.load import BY_ARGUMENT, Configs
 from understudy.config.model import Config
 from understudy.config.schema import Tree
-from understudy.engine.commands import Commands
-from understudy.engine.conversation import Conversation
-from understudy.engine.eager import EagerTasks
-from understudy.engine.following import Following
+from understudy.engine.conversation.conversation import Conversation
+from understudy.engine.conversation.phases import DELETING, FORGOTTEN
+from understudy.engine.conversation.watch import Watch
 from understudy.engine.handle import Handle
-from understudy.engine.logs import Logs, OpenLog
-from understudy.engine.pace import Pace
-from understudy.engine.phases import DELETING, FORGOTTEN
-from understudy.engine.preparing import Preparing
+from understudy.engine.log.logs import Logs, OpenLog
+from understudy.engine.log.tail import CommitDelay, Told
 from understudy.engine.remembered import Remembered
-from understudy.engine.tail import CommitDelay, Told
-from understudy.engine.warming import Warming
-from understudy.engine.watch import Watch
+from understudy.engine.setup.commands import Commands, Warming
+from understudy.engine.setup.preparing import Preparing
+from understudy.engine.steps import EagerTasks, Pace
+from understudy.engine.viewers.following import Following
 from understudy.errors import ConversationBusy, LacksRight, StoreError, UnknownConversation
 from understudy.protocol.callers import Caller
-from understudy.protocol.ids import ConversationId
+from understudy.protocol.ids import ConversationId, new_uuid
 from understudy.protocol.ops import Accepted, Archive, Delete, Op, Send
 from understudy.protocol.records import Entry, Overrides, Terms
-from understudy.protocol.uuids import new_uuid
 from understudy.store.log import Listed, Page, Store
 from understudy.store.opening import open_store
 
 if TYPE_CHECKING:
-    from understudy.engine.accounts import Accounts
     from understudy.engine.listing import Listing, Standing
-    from understudy.engine.observing import InHand, Observer
-    from understudy.engine.turns_at_work import TurnsAtWork
+    from understudy.engine.services.observing import InHand, Observer
+    from understudy.engine.services.turns_at_work import TurnsAtWork
+    from understudy.engine.turn.accounts import Accounts
     from understudy.store.search.asked import Found, Wanted
 
 MOST_NAMED = 100  # viewers
@@ -135,7 +132,7 @@ class Engine:
 
             check_setup(caller.limits, setup)
         if terms is not None and terms.budget is not None:
-            from understudy.engine.raised_budget import check_budget  # few messages have one
+            from understudy.engine.turn.budgets import check_budget  # few messages have one
 
             check_budget(caller, caller.name, terms.budget, config)
         conversation = self._make(conversation_id, kept=config.history_persistence != "none")
@@ -189,7 +186,7 @@ class Engine:
         this id, or of the last one that is over. `kept` (on disk) and `thread_source`: None: as this one. Raises `AgentError` with
         nothing recorded.
         """
-        from understudy.engine.forking import fork  # few conversations are
+        from understudy.engine.log.forking import fork  # few conversations are
 
         handle = await self.find(caller, source)
         handle.check_right("run")
@@ -273,7 +270,7 @@ class Engine:
 
     async def retire(self, seen: Listed) -> bool:
         """Delete a conversation that nobody has used since it was seen so. False where somebody has, or uses it now."""
-        from understudy.engine.retiring import delete_if_unused  # only where somebody limits how long they are kept
+        from understudy.engine.conversation.retiring import delete_if_unused  # only where somebody limits how long they are kept
 
         known = self._conversations.get(seen.conversation_id)
         if known is not None and not known.is_quiet:
@@ -315,7 +312,7 @@ class Engine:
 
     async def search(self, caller: Caller, wanted: "Wanted") -> "Found":
         """What was said and run in conversations that are kept, and that the caller may read. The newest first."""
-        from understudy.engine.searching import mask_of, search  # few processes ever do
+        from understudy.engine.services.searching import mask_of, search  # few processes ever do
 
         return await search(self.log, caller, wanted, mask_of(self._env))
 
@@ -350,7 +347,7 @@ class Engine:
         return conversation
 
     def in_hand(self) -> "InHand":
-        from understudy.engine.observing import InHand  # asked for where somebody observes
+        from understudy.engine.services.observing import InHand  # asked for where somebody observes
 
         known = [conversation for conversation in self._conversations.values() if conversation.loaded]
         return InHand(

@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from understudy.config.model import Config
-from understudy.engine.broadcast import LiveEntry
-from understudy.engine.chosen import with_changes
-from understudy.engine.durable import Durable
-from understudy.engine.following import Following
-from understudy.engine.ledger import BUDGET_CALL, Work
+from understudy.engine.log.broadcast import LiveEntry
+from understudy.engine.log.durable import Durable
+from understudy.engine.log.facts import read_title, with_changes
+from understudy.engine.log.ledger import BUDGET_CALL, Work
 from understudy.engine.ops.table import OPS, way_of
-from understudy.engine.title import read_title
-from understudy.engine.turn_setup import TurnSetup
-from understudy.engine.viewer import Outlet, Viewer
+from understudy.engine.setup.turn_setup import TurnSetup
+from understudy.engine.viewers.following import Following
+from understudy.engine.viewers.viewer import Outlet, Viewer
 from understudy.errors import AgentError, LacksRight, UnknownConversation, report_bug
 from understudy.protocol.callers import Caller, Right
 from understudy.protocol.choices import ApprovalPolicy, SandboxMode
-from understudy.protocol.ids import ConversationId
+from understudy.protocol.ids import ConversationId, new_uuid
 from understudy.protocol.items import FunctionCall, Message, Usage
 from understudy.protocol.ops import Accepted, Decide, Op, Rename, Send, Undo
 from understudy.protocol.records import (
@@ -38,18 +37,16 @@ from understudy.protocol.records import (
     UndoEnded,
     UserMessage,
 )
-from understudy.protocol.uuids import new_uuid
 from understudy.store.log import GoingOn, RunningCommand, Store
 
 if TYPE_CHECKING:
-    from understudy.engine.answering import Outcome
-    from understudy.engine.compaction.compacting import Compacting
-    from understudy.engine.conversation import Conversation
-    from understudy.engine.eager import EagerTasks
-    from understudy.engine.observing import Observer
-    from understudy.engine.pace import Pace
-    from understudy.engine.stopping import Stopped
-    from understudy.engine.tail import Told
+    from understudy.engine.conversation.answering import Outcome
+    from understudy.engine.conversation.compacting import Compacting
+    from understudy.engine.conversation.conversation import Conversation
+    from understudy.engine.conversation.stopping import Stopped
+    from understudy.engine.log.tail import Told
+    from understudy.engine.services.observing import Observer
+    from understudy.engine.steps import EagerTasks, Pace
     from understudy.tools.unsaved_texts import UnsavedTexts
 
 logger = logging.getLogger(__name__)
@@ -165,7 +162,7 @@ class Handle:
         owner = self._conversation.state.owner
         if message.terms is None or message.terms.budget is None or self.caller.may("budget", owner):
             return
-        from understudy.engine.raised_budget import check_budget  # few messages have one
+        from understudy.engine.turn.budgets import check_budget  # few messages have one
 
         config = self.config_with(message.overrides or Overrides())
         check_budget(self.caller, owner, message.terms.budget, config)
@@ -184,20 +181,20 @@ class Handle:
 
     async def interrupt(self, seconds: float = PATIENCE_SECONDS) -> "Stopped":
         """Tell the running turn to end, and wait until it is over. Raises `AgentError` where the log cannot say that any more."""
-        from understudy.engine.stopping import stop_turn
+        from understudy.engine.conversation.stopping import stop_turn
 
         return await stop_turn(self._conversation, self.submit, seconds)
 
     async def decide(self, op: Decide, durable: Durable, seconds: float = PATIENCE_SECONDS) -> "Outcome":
         """Answer a question, and wait until it is known whether the answer counts, whichever process has asked."""
-        from understudy.engine.answering import answer_question
+        from understudy.engine.conversation.answering import answer_question
 
         submit = partial(self.submit, durable=durable)
         return await answer_question(self._conversation, submit, op, seconds)
 
     async def compact(self) -> "Compacting":
         """Have the model sum up what was before. Raises `AgentError` where it is not taken."""
-        from understudy.engine.compaction.compacting import begin_compacting
+        from understudy.engine.conversation.compacting import begin_compacting
 
         return await begin_compacting(self._conversation, self.submit)
 
@@ -206,7 +203,7 @@ class Handle:
 
         Raises `AgentError` with the reason where it is not done.
         """
-        from understudy.engine.done_elsewhere import submit_and_wait  # seldom asked for
+        from understudy.engine.conversation.done_elsewhere import submit_and_wait  # seldom asked for
 
         op = Undo(new_uuid(), turn)
         found = await submit_and_wait(self._conversation, self.submit, op, seconds)
@@ -215,7 +212,7 @@ class Handle:
 
     async def rename(self, title: str, seconds: float = PATIENCE_SECONDS) -> str:
         """Give it a title, and wait until that is on disk: the title as it is now. Raises `AgentError` where it is not done."""
-        from understudy.engine.done_elsewhere import submit_and_wait  # seldom asked for
+        from understudy.engine.conversation.done_elsewhere import submit_and_wait  # seldom asked for
 
         op = Rename(read_title(title))
         await submit_and_wait(self._conversation, self.submit, op, seconds)
@@ -318,7 +315,7 @@ class Handle:
 
     async def find_message(self, is_it: Callable[[str], bool], after: int) -> str | None:
         """The id of a message that was sent, also of one that no turn has read yet. It is not in the log before record `after`."""
-        from understudy.engine.sought_messages import seek_message  # only tasks are known by such marks
+        from understudy.engine.conversation.looking_back import seek_message  # only tasks are known by such marks
 
         return await seek_message(self._conversation, self._engine.log, is_it, after)
 
@@ -379,7 +376,7 @@ class Handle:
         """What any turn did. None: there is no such turn."""
         if (work := self.work_of(turn)) is not None:
             return work
-        from understudy.engine.past_work import read_past_work  # seldom asked for
+        from understudy.engine.conversation.looking_back import read_past_work  # seldom asked for
 
         return await read_past_work(self._conversation, turn)
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from understudy.engine.conversation import Conversation
-from understudy.engine.logs import Logs
+from understudy.engine.conversation.conversation import Conversation
+from understudy.engine.log.logs import Logs
 from understudy.protocol.callers import Caller
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry

@@ -7,7 +7,7 @@ from the store again costs as much as three replies.
 import asyncio
 from itertools import islice
 
-from understudy.engine.conversation import Conversation
+from understudy.engine.conversation.conversation import Conversation
 from understudy.protocol.ids import ConversationId
 
 MOST_BYTES = 128 * 2**20  # that all of them take together, before those are put away that nobody uses

@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
-from understudy.engine.approvals import CLIENT
-from understudy.engine.broadcast import LiveDelta, LiveEntry
-from understudy.engine.durable import Durable
 from understudy.engine.engine import Engine
 from understudy.engine.handle import Handle
-from understudy.engine.viewer import QuietViewer
+from understudy.engine.log.broadcast import LiveDelta, LiveEntry
+from understudy.engine.log.durable import Durable
+from understudy.engine.turn.approvals import CLIENT
+from understudy.engine.viewers.viewer import QuietViewer
 from understudy.errors import AgentError
 from understudy.library.errors import UnderstudyError
 from understudy.protocol.callers import LOCAL
@@ -30,9 +30,8 @@ from understudy.servers.rest.acting import NewAnswer, NewConversation, NewMessag
 from understudy.servers.rest.event_stream import codec_at
 from understudy.servers.rest.failures import Problem, code_of, to_refusal
 from understudy.servers.rest.items import items_of
-from understudy.servers.rest.listing import ListQuery, list_rows
 from understudy.servers.rest.reading import EventsWanted
-from understudy.servers.rest.rows import conversation_of
+from understudy.servers.rest.rows import ListQuery, conversation_of, list_rows
 from understudy.servers.rest.shapes import Conversation, Rows
 from understudy.store.lookup import find_id
 

@@ -9,10 +9,9 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from understudy.library.errors import UnderstudyError
-from understudy.models.http.failures import HttpFailure
-from understudy.models.http.pooled_client import HttpClient
-from understudy.models.http.response import HttpResponse
-from understudy.models.http.url import parse_url
+from understudy.net.addresses import parse_url
+from understudy.net.client import HttpClient, HttpResponse
+from understudy.net.failures import HttpFailure
 from understudy.protocol.choices import Decision
 from understudy.servers.items.shapes import Items, Update
 from understudy.servers.rest.shapes import Accepted, Conversation, Done, Renamed, Rows, Stopped, Undone

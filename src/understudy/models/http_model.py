@@ -10,29 +10,32 @@ import msgspec
 from understudy import __version__
 from understudy.errors import ConfigError, ModelError, ModelRefused, ModelUnavailable
 from understudy.models.auth import Credentials, Secret, key_header, redacted, secrets_of
-from understudy.models.events import Answer, Model, ModelEvent
-from understudy.models.faults import (
+from understudy.models.failures import (
     EVENT_CUT,
+    LONGEST_WAIT,
     STREAM_IDLE,
+    FailureHints,
     Fault,
+    asked_to_wait,
+    backoff,
     clipped,
     described,
     fault_in_body,
+    is_transient,
     refusal_of,
+    retry_after,
     stream_lost,
     wait_in_text,
+    with_hint,
     without_tags,
 )
-from understudy.models.hints import FailureHints, with_hint
-from understudy.models.http import AnswerCut, AnswerSilent, HttpFailure, Unreachable, Url, parse_url
-from understudy.models.http.proxy import basic_authorization
-from understudy.models.limits import ERROR_BODY_LIMIT, EVENT_LIMIT, UNSAID_LIMIT
-from understudy.models.prompt import ModelSettings, Prompt
+from understudy.models.model import Answer, Model, ModelEvent, ModelSettings, Prompt
 from understudy.models.providers import REPLAY, SCRIPTED, Provider
-from understudy.models.retry import LONGEST_WAIT, asked_to_wait, backoff, is_transient, retry_after
-from understudy.models.sse import EventTooLarge, SseSplitter
 from understudy.models.transport import BegunAnswer, Transport
-from understudy.models.wire import Decoder, Wire
+from understudy.models.wires.sse import EventTooLarge, SseSplitter
+from understudy.models.wires.wire import ERROR_BODY_LIMIT, EVENT_LIMIT, UNSAID_LIMIT, Decoder, Wire
+from understudy.net import AnswerCut, AnswerSilent, HttpFailure, Unreachable, Url, parse_url
+from understudy.net.addresses import basic_authorization
 
 logger = logging.getLogger(__name__)
 
@@ -60,17 +63,17 @@ def open_model(provider: Provider, settings: ModelSettings, credentials: Credent
 def _open(provider: Provider, settings: ModelSettings, credentials: Credentials, http: Transport) -> Model:
     match provider.wire_api:  # a conversation speaks one of them
         case "chat":
-            from understudy.models.chat import ChatWire
+            from understudy.models.wires.chat import ChatWire
 
             url = request_url(provider, ChatWire.path)
             return HttpModel(provider, ChatWire(settings, str(url)), url, credentials, http, settings)
         case "responses":
-            from understudy.models.responses import ResponsesWire
+            from understudy.models.wires.responses import ResponsesWire
 
             url = request_url(provider, ResponsesWire.path)
             return HttpModel(provider, ResponsesWire(settings, str(url)), url, credentials, http, settings)
         case "anthropic":
-            from understudy.models.anthropic import AnthropicWire
+            from understudy.models.wires.anthropic import AnthropicWire
 
             url = request_url(provider, AnthropicWire.path)
             return HttpModel(provider, AnthropicWire(settings), url, credentials, http, settings)
@@ -86,8 +89,7 @@ def model_asked(settings: ModelSettings) -> str:
 
 
 def _open_scripted(settings: ModelSettings) -> Model:
-    from understudy.models.script import BUILT_IN, load_script
-    from understudy.models.scripted import ScriptPlayer
+    from understudy.models.scripted import BUILT_IN, ScriptPlayer, load_script
 
     script = BUILT_IN if settings.script is None else load_script(settings.script)
     return ScriptPlayer(script, show_raw=settings.show_raw)

@@ -8,7 +8,7 @@ import msgspec
 from understudy import __version__
 from understudy.config.providers import BUILT_IN, BY_ID, OPENAI_URL, REPLAY, SCRIPTED, UNADDRESSED, WIRES, BuiltIn, WireApi
 from understudy.errors import ConfigError
-from understudy.models.http.url import parse_url
+from understudy.net.addresses import parse_url
 
 __all__ = [
     "REPLAY",

@@ -1,17 +1,21 @@
-"""The scripted model: plays a file of answers, so that anyone can try a client with no key and no network."""
+"""The scripted model: plays a file of answers, so that anyone can try a client with no key.
+
+The file's format is that of docs/scripted-model.md.
+"""
 
 import asyncio
 from collections import deque
 from collections.abc import Iterator
+from pathlib import Path
 from time import monotonic
+from typing import Any, cast
 
 import msgspec
 
-from understudy.errors import ModelError, ModelRefused
-from understudy.models.events import Answer, Completed, ItemDone, ModelEvent
-from understudy.models.faults import stream_lost
-from understudy.models.prompt import Prompt
-from understudy.models.script import Script, Step
+from understudy.config.named_file import read_named_file
+from understudy.errors import ConfigError, ModelError, ModelRefused
+from understudy.models.failures import stream_lost
+from understudy.models.model import Answer, Completed, ItemDone, ModelEvent, Prompt
 from understudy.protocol.items import (
     FunctionCall,
     FunctionCallOutput,
@@ -23,6 +27,160 @@ from understudy.protocol.items import (
     Usage,
 )
 from understudy.protocol.records import ReasoningDelta, TextDelta
+
+MOST_BYTES = 256 << 20  # of a script
+
+
+class Tokens(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    input: int = 0
+    output: int = 0
+    cached: int | None = None
+    reasoning: int | None = None
+
+
+class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One thing an answer does. Exactly one of the first seven is set."""
+
+    say: str | list[str] | None = None
+    think: str | list[str] | None = None
+    call: str | None = None
+    wait: float | None = None
+    fail: str | None = None
+    hang: bool | None = None
+    usage: Tokens | None = None
+    pace: float = 0.0
+    unfinished: bool = False
+    raw: bool = False
+    arguments: dict[str, Any] | str | None = None
+    id: str | None = None
+    retry: bool = False
+    after: float | None = None
+
+    def makes_item(self) -> bool:
+        return (self.say is not None and not self.unfinished) or self.think is not None or self.call is not None
+
+
+KINDS: dict[str, tuple[str, ...]] = {  # each kind of step, and what may stand beside it
+    "say": ("pace", "unfinished"),
+    "think": ("pace", "raw"),
+    "call": ("arguments", "id"),
+    "wait": (),
+    "fail": ("retry", "after"),
+    "hang": (),
+    "usage": (),
+}
+
+
+class Script(msgspec.Struct, frozen=True):
+    path: Path
+    answers: tuple[tuple[Step, ...], ...]
+    loop: bool = False
+
+    def answer(self, position: int) -> tuple[Step, ...]:
+        if self.loop and self.answers:
+            return self.answers[position % len(self.answers)]
+        if position < len(self.answers):
+            return self.answers[position]
+        raise ModelRefused(
+            f"the script {self.path} has {len(self.answers)} answers, and this is request {position + 1}; add one, or set `loop`"
+        )
+
+    def position_after(self, items: int) -> int:
+        """The request that follows once a history holds so many items from the model."""
+        position = 0
+        produced = [sum(step.makes_item() for step in answer) for answer in self.answers]
+        while items > 0 and any(produced) and (self.loop or position < len(produced)):
+            items -= produced[position % len(produced)]
+            position += 1
+        return position
+
+
+BUILT_IN = Script(
+    Path("built-in"),
+    ((Step(say="This is the scripted model. Set `understudy.scripted_model` to a file of answers, and it plays them."),),),
+    loop=True,
+)
+
+
+def load_script(path: Path) -> Script:
+    """Raises ConfigError."""
+    try:
+        data = read_named_file(path, MOST_BYTES)
+    except OSError as error:
+        raise ConfigError(f"cannot read the script {path}: {error.strerror}") from None
+    content = _parse(path, data)
+    loop = False
+    if isinstance(content, dict):
+        table = cast(dict[str, Any], content)
+        if unknown := table.keys() - {"answers", "loop"}:
+            raise ConfigError(f"{path}: unknown key `{min(unknown)}`; expected are `answers` and `loop`")
+        loop = table.get("loop", False)
+        if not isinstance(loop, bool):
+            raise ConfigError(f"{path}: `loop` must be true or false")
+        content = table.get("answers")
+    if not isinstance(content, list):
+        raise ConfigError(f"{path}: expected a list of answers")
+    answers = cast(list[Any], content)
+    return Script(path, tuple(tuple(_steps(f"{path}: answer {n}", answer)) for n, answer in enumerate(answers, 1)), loop)
+
+
+def _parse(path: Path, data: bytes) -> Any:
+    try:
+        match path.suffix:
+            case ".toml":
+                import tomllib
+
+                return tomllib.loads(data.decode())
+            case ".jsonl":
+                lines = enumerate(data.decode().splitlines(), 1)
+                return [_parse_line(path, number, line) for number, line in lines if line.strip() and not line.startswith("#")]
+            case _:
+                return msgspec.json.decode(data)
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: not UTF-8") from None
+    except ValueError as error:  # of either parser
+        raise ConfigError(f"{path}: {error}") from None
+
+
+def _parse_line(path: Path, number: int, line: str) -> Any:
+    try:
+        return msgspec.json.decode(line)
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"{path}: line {number}: {error}") from None
+
+
+def _steps(place: str, answer: Any) -> Iterator[Step]:
+    entries = _entries(place, answer)
+    for number, entry in enumerate(entries, 1):
+        yield _step(f"{place}, step {number}" if len(entries) > 1 else place, entry)
+
+
+def _entries(place: str, answer: Any) -> list[Any]:
+    if isinstance(answer, list):
+        return cast(list[Any], answer)
+    if not isinstance(answer, dict) or "steps" not in answer:
+        return [answer]
+    table = cast(dict[str, Any], answer)
+    steps = table["steps"]
+    if len(table) > 1 or not isinstance(steps, list):
+        raise ConfigError(f"{place}: `steps` must be a list and stand alone")
+    return cast(list[Any], steps)
+
+
+def _step(place: str, entry: Any) -> Step:
+    try:
+        step = msgspec.convert(entry, Step)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{place}: {error}") from None
+    kinds = [kind for kind in KINDS if kind in entry]
+    if len(kinds) != 1:
+        raise ConfigError(f"{place}: expected exactly one of {', '.join(KINDS)}, got {', '.join(kinds) or 'none'}")
+    for key in cast(dict[str, Any], entry):
+        if key != kinds[0] and key not in KINDS[kinds[0]]:
+            raise ConfigError(f"{place}: `{key}` does not go with `{kinds[0]}`")
+    if step.pace < 0 or (step.wait or 0) < 0:
+        raise ConfigError(f"{place}: a time must not be negative")
+    return step
 
 
 class ScriptPlayer:

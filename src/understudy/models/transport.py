@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from understudy.models.http import HttpFailure, Url
+from understudy.net import HttpFailure, Url
 
 
 class BegunAnswer(Protocol):

@@ -1,4 +1,7 @@
-"""What nobody may read for a model: masked paths, and what is the same file under another name."""
+"""What nobody may read for a model: masked paths, and what is the same file under another name.
+
+What is masked and protected when the user says nothing. Each entry can be opened by its name with a `!` before it.
+"""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -7,6 +10,38 @@ from contextlib import suppress
 from understudy.places.placeholders import is_marked, is_placeholder
 from understudy.places.resolving import is_within
 from understudy.places.walking import ANYTHING, is_plain, real_paths
+
+MASK = (
+    "~/.ssh",
+    "~/.aws",
+    "~/.gnupg",
+    "~/.netrc",
+    "~/.git-credentials",
+    "~/.config/gh",
+    "~/.kube",
+    "~/.docker/config.json",
+)
+
+# Kept as they are wherever they stand. In a home folder, where shells look for them, missing ones cannot be made either.
+START_UP = (".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin")
+
+# What agents are told by a folder. Kept as they are where they stand: to write the first one is an everyday request.
+INSTRUCTIONS = ("AGENTS.md", "AGENTS.override.md", "CLAUDE.md", "CLAUDE.local.md")
+
+PROTECT = (
+    ".git",
+    ".codex",
+    ".agents",
+    ".claude",
+    ".mcp.json",
+    ".gitmodules",
+    ".vscode",
+    ".idea",
+    ".envrc",
+    *INSTRUCTIONS,
+    *START_UP,
+)
+
 
 Identity = tuple[int, int]  # device and inode
 _MOST_SEARCHED = 100_000  # entries of masked folders that are looked through for a second name of a file

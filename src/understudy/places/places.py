@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from understudy.places.doer import Doer, doer_in
 from understudy.places.masks import Masks, MaskWatch
-from understudy.places.reading import ReadLimits, open_for_model
+from understudy.places.reading import KERNEL, ReadLimits, Unreadable, open_for_model
 from understudy.places.resolving import Place, is_within, look, resolve_places
-from understudy.places.unreadable import KERNEL, Unreadable
 from understudy.places.walking import FOLDER, open_pinned
 from understudy.protocol.records import Pin, Pins
 

@@ -1,18 +1,63 @@
-"""Opening a file whose content a model will be given.
-
-Links are resolved here, name by name, so that every folder on the way and the file itself are judged by what was opened:
-nothing masked is read under whatever name, and nothing that is exchanged meanwhile.
-"""
+"""Opening a file whose content a model will be given, and the parts of the file system that are never opened."""
 
 import errno
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from understudy.places.masks import Identity, Masks
 from understudy.places.resolving import is_within
-from understudy.places.unreadable import Unreadable
 from understudy.places.walking import ANYTHING
+
+KERNEL = ("/proc", "/sys", "/dev", "/run", "/var/run")
+_MOUNTS = "/proc/self/mountinfo"
+_PROCESSES = ("proc", "sysfs", "devtmpfs", "devpts", "cgroup", "cgroup2", "nsfs", "mqueue", "autofs")
+_KNOBS = (
+    "securityfs",
+    "debugfs",
+    "tracefs",
+    "configfs",
+    "efivarfs",
+    "bpf",
+    "pstore",
+    "fusectl",
+    "binfmt_misc",
+    "selinuxfs",
+    "nfsd",
+)
+_KINDS = frozenset((*_PROCESSES, *_KNOBS, "rpc_pipefs", "hugetlbfs"))
+
+
+class Unreadable:
+    """By path and by device: such a file system may be mounted anywhere."""
+
+    def __init__(self, folders: Iterable[str] = KERNEL, roots: Iterable[str] = ()) -> None:
+        """`roots`: folders that the user works in, which are theirs wherever they lie."""
+        self._folders = tuple(folders)
+        self._roots = tuple(roots)
+
+    def covers(self, path: str, device: int) -> bool:
+        """Of an absolute, real path and what was opened there."""
+        if device in _kernel_devices():
+            return True
+        return any(is_within(path, folder) for folder in self._folders) and not any(is_within(path, root) for root in self._roots)
+
+
+@lru_cache(maxsize=1)
+def _kernel_devices() -> frozenset[int]:
+    found: set[int] = set()
+    try:
+        with open(_MOUNTS, encoding="utf-8", errors="surrogateescape") as file:
+            for line in file:
+                before, _, after = line.partition(" - ")
+                if after.partition(" ")[0] in _KINDS:
+                    major, _, minor = before.split(" ")[2].partition(":")
+                    found.add(os.makedev(int(major), int(minor)))
+    except (OSError, ValueError, IndexError):
+        pass  # not Linux, where these are not found by their names either
+    return frozenset(found)
+
 
 _MOST_LINKS = 40
 _MOST_FOLDERS = 256

@@ -6,11 +6,9 @@ from typing import cast
 import msgspec
 
 from understudy.errors import ConfigError
-from understudy.policy.decide import CommandFacts, PatchFacts, decide_command, decide_patch
+from understudy.policy.decide import CommandFacts, PatchFacts, Verdict, decide_command, decide_patch
 from understudy.policy.readable import is_inside, resolve
-from understudy.policy.rules import Rules
-from understudy.policy.tables import Table, as_table, read_choice, read_flag, read_text, read_texts, refuse_unknown
-from understudy.policy.verdicts import Verdict
+from understudy.policy.rules import Rules, Table, as_table, read_choice, read_flag, read_text, read_texts, refuse_unknown
 from understudy.policy.words import Words, names, simple_commands
 from understudy.protocol.choices import APPROVAL_POLICIES, SANDBOX_MODES, ApprovalPolicy, NetworkMode, SandboxMode
 

@@ -1,8 +1,5 @@
-"""The commands that only read, and the options with which they do.
-
-To be on this list spares a question; it never takes a command out of its sandbox. What is listed is what is known to be
-harmless: a program, option or form that is not here is asked about. `git` and `cargo` are left out on purpose: both run
-programs that a repository's own files name.
+"""The commands that only read, and the options with which they do: an option that is not on the list is not known to be
+harmless.
 """
 
 import re
@@ -12,9 +9,70 @@ from typing import Literal
 
 import msgspec
 
-from understudy.policy.options import Options, Parsed, parse_options
 from understudy.policy.readable import is_inside, may_read, resolve
 from understudy.policy.words import Words, names, script_of, simple_commands
+
+
+class Options(msgspec.Struct, frozen=True):
+    """Options by how they are written. Long names must be given in full: an abbreviation could stand for another one."""
+
+    flags: str = ""  # letters that stand alone, and may be run together
+    valued: str = ""  # letters that take a value, attached or as the next word
+    long_flags: frozenset[str] = frozenset()
+    long_valued: frozenset[str] = frozenset()  # `--name=VALUE` or `--name VALUE`
+    long_optional: frozenset[str] = frozenset()  # `--name` or `--name=VALUE`
+
+
+class Parsed(msgspec.Struct, frozen=True):
+    given: frozenset[str]  # letters and long names
+    operands: Words
+    late: frozenset[str]  # those given after the first operand: not every system takes these for options
+
+
+def parse_options(known: Options, args: Words) -> Parsed | None:
+    """None where any word that begins with `-` is not fully known."""
+    given: set[str] = set()
+    late: set[str] = set()
+    operands: list[str] = []
+    rest = iter(args)
+    for word in rest:
+        if word == "--":
+            operands.extend(rest)
+            break
+        if len(word) < 2 or word[0] != "-":
+            operands.append(word)
+            continue
+        names = _long(known, word) if word[1] == "-" else _cluster(known, word)
+        if names is None:
+            return None
+        named, needs_value = names
+        given.update(named)
+        if operands:
+            late.update(named)
+        if needs_value and next(rest, None) is None:
+            return None
+    return Parsed(frozenset(given), tuple(operands), frozenset(late))
+
+
+def _long(known: Options, word: str) -> tuple[tuple[str, ...], bool] | None:
+    name, equals, _ = word[2:].partition("=")
+    if name in known.long_flags:
+        return None if equals else ((name,), False)
+    if name in known.long_valued:
+        return (name,), not equals
+    if name in known.long_optional:
+        return (name,), False
+    return None
+
+
+def _cluster(known: Options, word: str) -> tuple[tuple[str, ...], bool] | None:
+    for at, letter in enumerate(word[1:], start=1):
+        if letter in known.valued:
+            return tuple(word[1 : at + 1]), at == len(word) - 1
+        if letter not in known.flags:
+            return None
+    return tuple(word[1:]), False
+
 
 Operands = Literal["paths", "pattern-then-paths", "anything", "names"]
 

@@ -1,7 +1,7 @@
 """What a person is asked where a hook wants that, or has failed. Pure."""
 
-from understudy.policy.visible import in_ticks, make_visible
 from understudy.protocol.records import HookApprovalAsked
+from understudy.text import in_ticks, make_visible
 
 _LONGEST = 20_000  # characters of what is to be done that are shown
 

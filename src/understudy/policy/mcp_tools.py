@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from understudy.policy.visible import in_ticks, make_visible
 from understudy.protocol.choices import ApprovalPolicy, SandboxMode
 from understudy.protocol.records import ToolApprovalAsked
+from understudy.text import in_ticks, make_visible
 
 Mode = Literal["auto", "prompt", "writes", "approve"]
 Verdict = Literal["run", "ask", "refuse"]

@@ -2,11 +2,10 @@
 
 from typing import Literal
 
-from understudy.policy.budget_words import amount, budget_question, budget_state
 from understudy.policy.mcp_tools import tool_message
 from understudy.policy.questions import CommandQuestion, PatchQuestion, command_message, patch_message
 from understudy.policy.user_input import input_text
-from understudy.policy.visible import make_visible
+from understudy.protocol.choices import BudgetLimit
 from understudy.protocol.records import (
     BudgetAsked,
     CommandApprovalAsked,
@@ -16,6 +15,33 @@ from understudy.protocol.records import (
     ToolApprovalAsked,
     UserInputAsked,
 )
+from understudy.text import make_visible
+
+
+def budget_question(asked: BudgetAsked) -> str:
+    """On one line, with what a yes and a no mean."""
+    return (
+        f"Go on? {budget_state(asked).capitalize()}. If approved, the limit is raised to {amount(asked.limit, asked.raised_to)}; "
+        "if denied, the turn stops here."
+    )
+
+
+def budget_state(asked: BudgetAsked) -> str:
+    """`the budget of this conversation is used up: 1,050 of 1,000 tokens`."""
+    whose = "this conversation" if asked.message_id is None else "this call"
+    used, allowed = amount(asked.limit, asked.used), amount(asked.limit, asked.allowed)
+    return f"the budget of {whose} is used up: {used.split()[0]} of {allowed}"
+
+
+def amount(limit: BudgetLimit, value: float) -> str:
+    match limit:
+        case "cost_usd":
+            return f"${value:,.2f}" if value >= 1 else f"${value:,.4f}"
+        case "seconds":
+            return f"{value:,.0f} seconds" if value >= 10 else f"{value:.1f} seconds"
+        case "tokens" | "requests":
+            return f"{value:,.0f} {limit}"
+
 
 _CODEX = "Allow Codex to "
 Kind = Literal["command", "patch", "tool", "budget", "hook", "user_input"]

@@ -1,20 +1,135 @@
-"""The user's own rules: `[[policy.rules]]` of the configuration, checked when read, and matched against commands and files.
-
-The strictest rule that fits wins: deny, then ask, then allow. An allow rule spares the question and nothing else: the
-command stays contained.
+"""The user's own rules: `[[policy.rules]]` of the configuration, checked when read, and matched by wildcards over words and
+paths.
 """
 
-from collections.abc import Sequence
-from typing import Literal, cast
+from collections.abc import Callable, Mapping, Sequence
+from posixpath import relpath
+from typing import Any, Literal, TypeVar, cast
 
 import msgspec
 
 from understudy.errors import ConfigError
-from understudy.policy.globs import matches_path, matches_words
-from understudy.policy.reach import OutOfReach, may_hide_commands, program_name, runs_of_words
-from understudy.policy.tables import Table, is_text, is_texts, listed, read_choice, read_list, read_text, read_texts, refuse_unknown
-from understudy.policy.words import Words
+from understudy.policy.readable import is_inside
+from understudy.policy.words import OutOfReach, Words, may_hide_commands, program_name, runs_of_words
 from understudy.protocol.choices import NETWORK_MODES, NetworkMode
+
+Item = TypeVar("Item")
+
+ANY_WORDS = "**"
+
+
+def matches_word(pattern: str, word: str) -> bool:
+    """`*` stands for any text within the word, `?` for one character."""
+    if "*" not in pattern and "?" not in pattern:
+        return pattern == word
+    return _matches(pattern, word, "*", lambda wanted, found: wanted in ("?", found))
+
+
+def matches_words(pattern: Sequence[str], words: Sequence[str]) -> bool:
+    """Each item stands for one word; `**` for any number of words."""
+    return _matches(pattern, words, ANY_WORDS, matches_word)
+
+
+def matches_path(pattern: str, path: str, project: tuple[str, ...]) -> bool:
+    """Whether an absolute path, or a folder it lies in, fits.
+
+    A pattern with a leading `/` is matched against the whole path, one with another slash against the path from the project's
+    root, one without a slash against each name below that root.
+    """
+    if pattern.startswith("/"):
+        return matches_words((*_parts(pattern), ANY_WORDS), _parts(path))
+    anchored = "/" in pattern.rstrip("/")
+    parts = _parts(pattern) if anchored else (ANY_WORDS, *_parts(pattern))
+    return any(
+        matches_words((*parts, ANY_WORDS), _parts(relpath(path, root))) for root in project if is_inside(path, (root,))
+    )  # fmt: skip
+
+
+def _parts(path: str) -> tuple[str, ...]:
+    return tuple(part for part in path.split("/") if part not in ("", "."))
+
+
+def _matches(pattern: Sequence[Item], found: Sequence[Item], star: Item, one: Callable[[Item, Item], bool]) -> bool:
+    """Greedy with one place to go back to: a later star makes an earlier one's choice irrelevant."""
+    p = f = 0
+    last_star, resume = -1, 0
+    while f < len(found):
+        if p < len(pattern) and pattern[p] == star:
+            last_star, resume = p, f
+            p += 1
+        elif p < len(pattern) and one(pattern[p], found[f]):
+            p, f = p + 1, f + 1
+        elif last_star >= 0:
+            resume += 1
+            p, f = last_star + 1, resume
+        else:
+            return False
+    return all(item == star for item in pattern[p:])
+
+
+Table = Mapping[str, Any]
+
+
+def as_table(value: object, where: str) -> Table:
+    if not isinstance(value, dict):
+        raise ConfigError(f"{where}: expected a table")
+    return cast(dict[str, Any], value)
+
+
+def refuse_unknown(table: Table, known: Sequence[str], where: str) -> None:
+    for key in table:
+        if key not in known:
+            raise ConfigError(f"{where}: `{key}` is not known here. Expected {listed(known)}")
+
+
+def read_text(table: Table, key: str, where: str) -> str | None:
+    value = table.get(key)
+    if value is not None and not is_text(value):
+        raise ConfigError(f"{where}.{key}: expected text")
+    return value
+
+
+def read_texts(table: Table, key: str, where: str) -> tuple[str, ...]:
+    return cast(tuple[str, ...], read_list(table, key, where, "a list of texts that are not empty", is_text))
+
+
+def read_list(table: Table, key: str, where: str, expected: str, fits: Callable[[object], bool]) -> tuple[object, ...]:
+    """Empty where the key is missing; a list that is there must have items."""
+    value = table.get(key)
+    if value is None:
+        return ()
+    items: tuple[object, ...] = tuple(cast(list[object], value)) if isinstance(value, list) else ()
+    if not items or not all(map(fits, items)):
+        raise ConfigError(f"{where}.{key}: expected {expected}")
+    return items
+
+
+def read_flag(table: Table, key: str, where: str) -> bool | None:
+    value = table.get(key)
+    if value is not None and not isinstance(value, bool):
+        raise ConfigError(f"{where}.{key}: expected true or false")
+    return value
+
+
+def read_choice(table: Table, key: str, choices: Sequence[str], where: str) -> str | None:
+    value = table.get(key)
+    if value is not None and value not in choices:
+        raise ConfigError(f"{where}.{key} is {value!r}. Expected {listed(choices)}")
+    return value
+
+
+def is_text(value: object) -> bool:
+    return isinstance(value, str) and value != "" and "\0" not in value
+
+
+def is_texts(value: object) -> bool:
+    return isinstance(value, list) and value != [] and all(map(is_text, cast(list[object], value)))
+
+
+def listed(choices: Sequence[str]) -> str:
+    quoted = [f"`{choice}`" for choice in choices]
+    return ", ".join(quoted[:-1]) + " or " + quoted[-1]
+
 
 RuleDecision = Literal["allow", "ask", "deny"]
 DECISIONS: tuple[RuleDecision, ...] = ("allow", "ask", "deny")

@@ -1,15 +1,36 @@
-"""Variables by which the project's own files could take part in any program that is started. Looks at links on the disk.
-
-What a program is called says what it does only while its environment brings in nothing of the repository: a loader that
-searches the current folder for libraries runs what it finds there in `ls` as well, and a login shell starts further programs.
+"""How a project's own files could take part in any program that is started: variables that name them, and search paths that lead
+to them.
 """
 
+import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from posixpath import realpath
 
+from understudy.policy.harmless import PROGRAMS
 from understudy.policy.readable import is_inside, resolve
 from understudy.policy.words import names
+
+
+def planted_programs(search_path: str | None, cwd: str, project: tuple[str, ...], others: Iterable[str] = ()) -> frozenset[str]:
+    """Names of harmless programs, or of `others`, that stand in a folder of `search_path` inside the project, or relative to `cwd`.
+
+    A repository may bring its own `ls`. Its author, or a command before this one, wrote it, so its name says nothing.
+    """
+    wanted = PROGRAMS.union(name for name in others if "/" not in name and "\0" not in name)
+    planted: frozenset[str] = frozenset()
+    for entry in (search_path or "").split(":"):
+        folder = resolve(entry or ".", cwd)  # an empty entry is the current folder
+        if not entry.startswith("/") or is_inside(folder, project) or is_inside(_real(folder), project):
+            planted |= {name for name in wanted if os.path.lexists(os.path.join(folder, name))}
+    return planted
+
+
+@lru_cache(maxsize=256)
+def _real(folder: str) -> str:
+    return os.path.realpath(folder)
+
 
 # Lists of folders or files, in which an empty entry is the current folder.
 _LISTS = re.compile(

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from understudy.policy.visible import make_visible
 from understudy.protocol.records import Answers, InputQuestion, UserInputAsked
+from understudy.text import make_visible
 
 MOST_OF_ANSWER = 10_000  # characters of one answer
 MOST_ANSWERS = 16  # to one question

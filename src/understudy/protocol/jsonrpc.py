@@ -1,9 +1,28 @@
-"""JSON-RPC 2.0 messages: what a line is, and the bytes of an answer. No I/O."""
+"""JSON-RPC 2.0 messages: what a line is, how deeply it is nested, and the bytes of an answer. No I/O."""
 
+import re
 from typing import Annotated, Any, Literal, cast
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
+
+BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)  # and texts, which may hold some that mean nothing
+
+
+def is_deeper_than(text: bytes | bytearray, levels: int) -> bool:
+    depth = 0
+    for found in BRACKETS.finditer(text):
+        match found[0]:
+            case b"{" | b"[":
+                depth += 1
+                if depth > levels:
+                    return True
+            case b"}" | b"]":
+                depth -= 1
+            case _:
+                pass  # a text
+    return False
+
 
 PARSE_ERROR = -32700
 INVALID_REQUEST = -32600
@@ -107,7 +126,6 @@ def read_line(line: bytes | bytearray, *, marked: bool = False) -> Incoming:
 
 def _is_too_deep(line: bytes | bytearray) -> bool:
     """Some interpreters would read it, and fail where it is used."""
-    from understudy.protocol.nesting import is_deeper_than  # few messages have that many brackets
 
     return is_deeper_than(line, MOST_NESTED)
 
@@ -166,8 +184,6 @@ def _is_lenient_json(text: bytes) -> bool:
 
 
 def _has_surrogate(line: bytes | bytearray) -> bool:
-    import re
-
     return re.search(rb"\\u[dD][89a-fA-F]", line) is not None
 
 
@@ -189,7 +205,6 @@ def _id_of_unreadable(line: bytes) -> RequestId | None:
 
 def _id_by_sight(line: bytes) -> RequestId | None:
     """The id where clients write it: at the beginning of the line, or at its end."""
-    import re
 
     value = rb'"id"\s*:\s*(-?\d{1,19}|"[^"\\]{0,200}")\s*'
     first = re.match(rb'\s*\{\s*(?:"(?:jsonrpc|method)"\s*:\s*"[^"\\]{0,200}"\s*,\s*)*' + value + rb"[,}]", line[:2000])

@@ -1,18 +1,25 @@
-"""Running commands, contained or not: the one door that the rest of the program uses."""
+"""Running commands, contained or not: the one door that the rest of the program uses.
+
+Whether to change what stands at a path would take off what keeps a running command from it.
+
+A mount lies over each protected name in a command's roots. It falls off when the name is replaced or removed, so whoever of us is
+about to do that ends the command first. The process above the command sees what others do (`cell/exposure.py`).
+"""
 
 import asyncio
 import logging
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from understudy.errors import SandboxError
-from understudy.sandbox import seatbelt
+from understudy.places.placeholders import is_placeholder
+from understudy.places.walking import beneath
+from understudy.sandbox import direct
 from understudy.sandbox.cell import seccomp, syscalls
 from understudy.sandbox.cell.guards import Room
 from understudy.sandbox.cell.plan import BUBBLEWRAP, FULL, Plan
-from understudy.sandbox.covering import covers
 from understudy.sandbox.direct import run_directly
 from understudy.sandbox.helper import Helper, HelperDied, as_file, raise_open_files
 from understudy.sandbox.planning import (
@@ -29,6 +36,27 @@ from understudy.sandbox.private_tmp import PrivateFolders
 from understudy.sandbox.probe import Rung, choose, describe_rungs, find_bubblewrap, forced_rung, rungs_from, try_bubblewrap
 from understudy.sandbox.running import OnOutput, RunningCommand
 from understudy.sandbox.spec import NOT_RUN, Command, CommandResult, RungName
+
+
+def covers(plan: Plan, path: bytes) -> bool:
+    """`path`: real and absolute; what stands there is to be made, replaced or removed."""
+    if plan.shape not in (FULL, BUBBLEWRAP):
+        return False  # nothing is mounted
+    return any(path == kept or beneath(kept, path) or (beneath(path, kept) and is_placeholder(kept)) for kept in _kept(plan))
+
+
+def _kept(plan: Plan) -> Iterator[bytes]:
+    """Every path at which something is mounted, by its name and by where links lead."""
+    for path in _named(plan):
+        if any(beneath(path, root) and path != root for root in plan.roots) and os.path.lexists(path):
+            yield path
+
+
+def _named(plan: Plan) -> Iterator[bytes]:
+    for name in (*plan.protected, *plan.kept):
+        for spelled in [name] if name.startswith(b"/") else [os.path.join(root, name) for root in plan.roots]:
+            yield from dict.fromkeys((os.path.normpath(spelled), os.path.realpath(spelled)))
+
 
 logger = logging.getLogger(__name__)
 
@@ -197,7 +225,7 @@ class Sandbox:
                 self._rung = self._rung or choose(await asyncio.to_thread(describe_rungs), self._forced)
             except SandboxError as error:
                 return CommandResult(NOT_RUN, 0.0, setup_error=str(error))
-            argv = seatbelt.command_line(argv, command.containment, real_roots(command, command.containment))
+            argv = direct.command_line(argv, command.containment, real_roots(command, command.containment))
         if command.clearance is not None:
             await command.clearance()
         return await run_directly(

@@ -1,10 +1,15 @@
-"""Starting a process so that nothing of it is left, should whoever starts it be cancelled meanwhile."""
+"""Starting processes so that nothing of them is left: should whoever starts one be cancelled, and workers of ours that can be
+killed at any moment.
+"""
 
 import asyncio
 import os
 import signal
+import sys
 from contextlib import suppress
 from typing import Any
+
+import msgspec
 
 
 async def start_process(*argv: str, **options: Any) -> asyncio.subprocess.Process:
@@ -28,3 +33,31 @@ def signal_group(group: int, number: signal.Signals) -> None:
     """Nothing happens where it is gone."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)
+
+
+class WorkerResult(msgspec.Struct, frozen=True):
+    code: int  # negative: the signal that ended it
+    out: bytes
+    err: str
+
+
+async def run_worker(module: str, job: bytes, seconds: float) -> WorkerResult | None:
+    """None where it had to be killed, because its time was over."""
+    worker = await start_process(  # in a session of its own: a Ctrl-C at the terminal is for us
+        *(sys.executable, "-I", "-X", "utf8", "-m", module),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={},
+        cwd="/",
+    )
+    try:
+        async with asyncio.timeout(seconds):
+            out, err = await worker.communicate(job)
+    except TimeoutError:
+        return None
+    finally:
+        if worker.returncode is None:
+            worker.kill()
+            await worker.wait()
+    return WorkerResult(worker.returncode or 0, out, err.decode(errors="replace")[-2000:])

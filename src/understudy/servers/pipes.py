@@ -1,4 +1,7 @@
-"""Standard input and output as a transport: lines in, what a sink was given out. It knows nothing of what the lines say."""
+"""Standard input and output as a transport: bytes to lines, lines in, and what a sink was given out.
+
+It knows nothing of what the lines say.
+"""
 
 import asyncio
 import logging
@@ -10,9 +13,171 @@ from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import cast
 
-from understudy.servers.lines import LineSplitter
-from understudy.servers.pipe_sink import PipeSink
-from understudy.servers.process import Ending
+from understudy.protocol.jsonrpc import Incoming, RequestId, read_line, too_long
+from understudy.servers.process.process import Ending
+
+MOST_BYTES = 128 * 1024 * 1024
+KEPT_OF_OVERLONG = 2000  # enough to see whom to tell
+
+
+class OverlongLine(bytes):
+    """The beginning of a line that had too many bytes; the rest was not kept."""
+
+
+class LineSplitter:
+    def __init__(self, limit: int = MOST_BYTES) -> None:
+        self._pieces: list[bytes] = []
+        self._length = 0
+        self._limit = limit
+        self._skipping = False
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that are complete now, without their ends; blank ones are left out."""
+        first, *rest = chunk.split(b"\n")
+        if not rest:
+            self._keep(first)
+            return []
+        lines: list[bytes] = []
+        self._keep(first)
+        if self._skipping:
+            lines.append(OverlongLine(b"".join(self._pieces)))
+        else:
+            self._emit(b"".join(self._pieces), lines)
+        self._pieces.clear()
+        self._length, self._skipping = 0, False
+        for line in rest[:-1]:
+            self._emit(line, lines)  # within one chunk, which is never too long
+        self._keep(rest[-1])
+        return lines
+
+    def rest(self) -> bytes:
+        """What came after the last line end: a last line without one, at the end of the input."""
+        rest = b"".join(self._pieces)
+        return OverlongLine(rest) if self._skipping else rest.strip()
+
+    def _keep(self, piece: bytes) -> None:
+        if not piece or self._skipping:
+            return
+        self._length += len(piece)
+        self._pieces.append(piece)
+        if self._length > self._limit:  # keep what tells whose it is, and go on with the next line
+            self._skipping = True
+            self._pieces = [b"".join(self._pieces)[:KEPT_OF_OVERLONG]]
+
+    @staticmethod
+    def _emit(line: bytes, lines: list[bytes]) -> None:
+        line = line.strip(b" \t\r")
+        if line:
+            lines.append(line)
+
+
+def read_message(line: bytes) -> Incoming:
+    """What a line says, also one of which only the beginning was kept."""
+    return too_long(line, MOST_BYTES) if type(line) is OverlongLine else read_line(line)
+
+
+CONGESTED_BYTES = 1024 * 1024  # what waits for an answer behind it: what comes then is merged until the client has caught up
+DRAINED_BYTES = 256 * 1024
+OVERFULL_BYTES = 64 * 1024 * 1024
+
+
+class PipeSink:
+    """A `Sink` over one pipe. Viewers stop adding to it when the client falls behind, so memory stays bounded."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._transport: asyncio.WriteTransport | None = None
+        self._messages: list[bytes] = []
+        self._waiting = 0  # bytes in `_messages`
+        self._scheduled = False
+        self._paused = False
+        self._to_call: deque[Callable[[], None]] = deque()  # once there is room
+        self._calling = False
+        self.closed = False
+        self.congested = False
+
+    def attach(self, transport: asyncio.WriteTransport) -> None:
+        self._transport = transport
+        transport.set_write_buffer_limits(high=CONGESTED_BYTES, low=DRAINED_BYTES)
+        self.flush()
+
+    def send(self, message: bytes, related_to: RequestId | None) -> None:
+        if self.closed:
+            return
+        self._messages.append(message)
+        self._waiting += len(message)
+        if self._waiting > CONGESTED_BYTES:
+            self.congested = True
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self.flush)
+
+    answer = send  # over a pipe an answer is a message like any other
+
+    def flush(self) -> None:
+        self._scheduled = False
+        if self._transport is None or not self._messages or self.closed:
+            return
+        messages, self._messages, self._waiting = self._messages, [], 0
+        self.congested = self._paused
+        self._transport.write(messages[0] if len(messages) == 1 else b"".join(messages))
+
+    async def taken(self, seconds: float | None) -> None:
+        """Wait until the client has taken everything, at most this long if it is given."""
+        if self.closed or self._transport is None or self._transport.get_write_buffer_size() == 0:
+            return
+        empty = self._loop.create_future()
+        self._transport.set_write_buffer_limits(high=0, low=0)  # from here on "drained" means empty
+        self._paused = self.congested = True
+        self._to_call.appendleft(lambda: None if empty.done() else empty.set_result(None))
+        await asyncio.wait([empty], timeout=seconds)
+
+    @property
+    def buffered(self) -> bool:
+        """Whether the client has yet to take something."""
+        return bool(self._messages) or (self._transport is not None and self._transport.get_write_buffer_size() > 0)
+
+    @property
+    def overfull(self) -> bool:
+        """So much waits that a client which keeps asking and never reads should not be listened to for a while."""
+        buffered = self._transport.get_write_buffer_size() if self._transport is not None else 0
+        return self._waiting + buffered > OVERFULL_BYTES
+
+    def drained(self, callback: Callable[[], None]) -> None:
+        """One callback in a step: each may fill the pipe again."""
+        self._to_call.append(callback)
+        self._call_soon()
+
+    def close(self) -> None:
+        """The client has closed its end."""
+        self.closed = True
+        self._messages.clear()
+        self._to_call.clear()
+
+    # -- called by the transport
+
+    def pause(self) -> None:
+        self._paused = self.congested = True
+
+    def resume(self) -> None:
+        self._paused = False
+        self.congested = self._waiting > CONGESTED_BYTES
+        self._call_soon()
+
+    def _call_soon(self) -> None:
+        if self._to_call and not self._calling and not self._paused:
+            self._calling = True
+            self._loop.call_soon(self._call_next)
+
+    def _call_next(self) -> None:
+        self._calling = False
+        if self._paused or not self._to_call:
+            return
+        callback = None if self.congested else self._to_call.popleft()  # if it is congested, the pending flush settles it
+        self._call_soon()
+        if callback is not None:
+            callback()
+
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from understudy.config.model import ReportKind
-from understudy.engine.ledger import Command, File, Tally, ToolUse, Work
+from understudy.engine.log.ledger import Command, File, Tally, ToolUse, Work
 
 MOST_COMMANDS = 100  # the last ones
 MOST_FILES = 200

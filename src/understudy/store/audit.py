@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from understudy.protocol.records import Opened, Record
-from understudy.store.chain import FIRST, SIZE, link_stored
+from understudy.store.chain import FIRST, SIZE, Seals, link_stored
 from understudy.store.decoding import unpacked
 from understudy.store.log import Audited, Broken, BrokenKind
-from understudy.store.seals import Seals
 
 _MOST_TAKEN_OUT = 64  # records, of which it is found out that they were left out and the rest numbered anew
 

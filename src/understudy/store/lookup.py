@@ -4,8 +4,7 @@ import os
 from collections.abc import Sequence
 
 from understudy.errors import BadRequest, UnknownConversation
-from understudy.protocol.ids import ConversationId
-from understudy.protocol.uuids import read_uuid
+from understudy.protocol.ids import ConversationId, read_uuid
 from understudy.store.log import Store
 
 MOST_NAMED = 5

@@ -11,7 +11,7 @@ from understudy.config.home import state_dir
 from understudy.errors import StoreError, how_to_add
 from understudy.store.log import Store
 from understudy.store.place import DATABASE, SEARCH_INDEX
-from understudy.store.sqlite import SqliteLog
+from understudy.store.sqlite.event_log import SqliteLog
 
 if TYPE_CHECKING:
     from understudy.config.store import StoreChoice

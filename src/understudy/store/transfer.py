@@ -12,7 +12,7 @@ import msgspec
 from understudy import __version__
 from understudy.errors import BadRequest
 from understudy.protocol.callers import LOCAL_NAME
-from understudy.protocol.ids import ConversationId
+from understudy.protocol.ids import ConversationId, read_uuid
 from understudy.protocol.records import (
     ApprovalDecided,
     CommandApprovalAsked,
@@ -25,7 +25,6 @@ from understudy.protocol.records import (
     TurnQueued,
     UserMessage,
 )
-from understudy.protocol.uuids import read_uuid
 from understudy.store.log import LATEST, Listed
 
 FORMAT = 1

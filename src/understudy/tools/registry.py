@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from understudy.models.prompt import ToolSpec
+from understudy.models.model import ToolSpec
 from understudy.protocol.choices import ApprovalPolicy, SandboxMode
 
 if TYPE_CHECKING:
@@ -92,17 +92,17 @@ def _request_user_input(offer: OfferConditions) -> ToolSpec:
 
 # Every tool there is, in the order they are offered. A new one is a line here and a module that goes through `ToolContext`.
 TOOLS = (
-    ToolEntry(("shell", "container.exec"), "understudy.tools.shell", "Shell", _shell),
-    ToolEntry(("exec_command",), "understudy.tools.exec_command", "ExecCommand", _exec_command),
-    ToolEntry(("write_stdin",), "understudy.tools.exec_command", "WriteStdin", _write_stdin),
+    ToolEntry(("shell", "container.exec"), "understudy.tools.commands", "Shell", _shell),
+    ToolEntry(("exec_command",), "understudy.tools.commands", "ExecCommand", _exec_command),
+    ToolEntry(("write_stdin",), "understudy.tools.commands", "WriteStdin", _write_stdin),
     ToolEntry(("update_plan",), "understudy.tools.plan", "UpdatePlan", _update_plan),
     ToolEntry(("request_user_input",), "understudy.tools.request_user_input", "RequestUserInput", _request_user_input, seldom=True),
-    ToolEntry(("read_file",), "understudy.tools.read_file", "ReadFile", _read_file, only_reads=True),
-    ToolEntry(("search",), "understudy.tools.search", "Search", _search, only_reads=True),
-    ToolEntry(("list_files",), "understudy.tools.list_files", "ListFiles", _list_files, only_reads=True),
-    ToolEntry(("view_image",), "understudy.tools.view_image", "ViewImage", _view_image, only_reads=True),
-    ToolEntry(("edit_file",), "understudy.tools.edit_file", "EditFile", _edit_file),
-    ToolEntry(("apply_patch",), "understudy.tools.apply_patch", "ApplyPatch", _apply_patch),
+    ToolEntry(("read_file",), "understudy.tools.files", "ReadFile", _read_file, only_reads=True),
+    ToolEntry(("search",), "understudy.tools.files", "Search", _search, only_reads=True),
+    ToolEntry(("list_files",), "understudy.tools.files", "ListFiles", _list_files, only_reads=True),
+    ToolEntry(("view_image",), "understudy.tools.files", "ViewImage", _view_image, only_reads=True),
+    ToolEntry(("edit_file",), "understudy.tools.files", "EditFile", _edit_file),
+    ToolEntry(("apply_patch",), "understudy.tools.files", "ApplyPatch", _apply_patch),
 )
 _READING = frozenset(name for entry in TOOLS if entry.only_reads for name in entry.names)
 

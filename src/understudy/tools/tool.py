@@ -161,7 +161,7 @@ class ToolContext:
 
     async def view_image(self, path: str) -> ToolOutput:
         """An image file that the model may be given. Raises `ToolError` for what is masked, cannot be read or is no image."""
-        from understudy.tools.acts.images import view_image
+        from understudy.tools.acts.files import view_image
 
         return await view_image(self._host, self._call_id, path)
 

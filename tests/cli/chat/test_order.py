@@ -17,9 +17,9 @@ from tests.support.holding_log import HoldingLog
 from understudy.cli.chat.actions import Actions
 from understudy.cli.chat.chat import Chat
 from understudy.cli.chat.markdown import THEME
-from understudy.cli.chat.slash import read_slash
-from understudy.cli.chat.status import status_text
-from understudy.cli.terminal import TerminalConsole
+from understudy.cli.chat.screen import status_text
+from understudy.cli.chat.typed import read_slash
+from understudy.cli.tell.terminal import TerminalConsole
 from understudy.config.home import state_dir
 from understudy.engine.engine import Engine
 from understudy.protocol.callers import LOCAL

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.chat.screens import Terminal
 from tests.cli.program import Program
-from understudy.cli.chat.slash import SLASHES
+from understudy.cli.chat.typed import SLASHES
 
 PAGE = (Path(__file__).parents[3] / "docs" / "chat.md").read_text()
 LINES = re.findall(r"^understudy chat.*$", PAGE, re.MULTILINE)

@@ -8,9 +8,9 @@ from tests.cli.program import Program
 from tests.e2e.hooks.stage import HookStage
 from understudy.policy.question_text import kind_of, question_text, what_yes_lifts, why_asked, why_beyond_text
 from understudy.protocol.records import HookApprovalAsked
-from understudy.servers.acp.permissions import options
-from understudy.servers.app_server.approvals import question_request
-from understudy.servers.rest.questions import shown_question
+from understudy.servers.acp.session import options
+from understudy.servers.app_server.thread_viewer import question_request
+from understudy.servers.rest.events import shown_question
 from understudy.testing import call, say
 
 KEY = "/h/settings.json:pre_tool_use:0:0"
@@ -24,7 +24,7 @@ def test_every_door_can_show_it() -> None:
     assert len(options(ASKED)) == 3
     method, params = question_request(ASKED, "t", "1", "i", "/")
     assert method == "mcpServer/elicitation/request"
-    for text in (question_text(ASKED, "/"), params["message"], shown.text):
+    for text in (question_text(ASKED, "/"), str(params["message"]), shown.text):
         assert "rm -rf x" in text
         assert ASKED.hook in text
         assert "\x1b" not in text

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.http_server import META, MODERN, HttpClient, serving
-from understudy.servers.http.connection import HEAD_SECONDS
+from understudy.servers.serve.connection import HEAD_SECONDS
 from understudy.testing import HOLD, ScriptedModel, deltas, hang, say
 from understudy.testing.waiting import WAIT_SECONDS
 

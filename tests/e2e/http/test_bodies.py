@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.scenes import FORBIDDING
 from tests.support.http_server import MODERN, HttpClient, Response, serving
-from understudy.servers.http.connection import BODY_SECONDS
+from understudy.servers.serve.connection import BODY_SECONDS
 from understudy.testing import ScriptedModel, call, say
 from understudy.testing.waiting import WAIT_SECONDS
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.e2e.scenes import FORBIDDING
 from tests.support.http_server import HttpClient, HttpServer, Response, serving
-from understudy.servers.http.session import RETURN_SECONDS
+from understudy.servers.mcp_http.session import RETURN_SECONDS
 from understudy.testing import HOLD, ScriptedModel, call, deltas, say
 from understudy.testing.waiting import WAIT_SECONDS
 

@@ -13,7 +13,7 @@ import pytest
 from tests.support.http_server import HttpClient, serving
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Opened, Pins, UserMessage
-from understudy.store.sqlite import SqliteLog
+from understudy.store.sqlite.event_log import SqliteLog
 from understudy.testing import ScriptedModel, hang, say
 
 TRIES = 150

@@ -168,7 +168,7 @@ async def test_only_what_can_be_spoken_is_tried(tmp_path: Path) -> None:
 
 LOADED = """
 import sys
-from understudy.servers.telemetry_export import start_telemetry
+from understudy.servers.process.telemetry_export import start_telemetry
 assert start_telemetry({}) is None
 assert start_telemetry({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://x", "OTEL_SDK_DISABLED": "true"}) is None
 print([name for name in sys.modules if name.startswith("opentelemetry")])
@@ -179,7 +179,7 @@ for name in ("opentelemetry.sdk", "opentelemetry.exporter"):
     sys.modules[name] = None
 import logging
 logging.basicConfig(stream=sys.stdout)
-from understudy.servers.telemetry_export import start_telemetry
+from understudy.servers.process.telemetry_export import start_telemetry
 assert start_telemetry({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.1:9"}) is None
 """
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.support.http_server import HttpClient, Response
 from tests.support.rest_client import RestClient, serving_rest
-from understudy.servers.http.connection import BODY_SECONDS
 from understudy.servers.rest.routes import ROUTES, Route
+from understudy.servers.serve.connection import BODY_SECONDS
 from understudy.testing.waiting import WAIT_SECONDS
 
 UNKNOWN = "67e55044-10b1-426f-9247-bb680e5fe0c8"

@@ -20,7 +20,7 @@ from tests.support.obliging_model import ObligingModel
 from tests.support.rest_client import RestClient
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, RequestSent, TurnDropped, TurnEnded, TurnQueued, TurnStarted, UserMessage
-from understudy.store.sqlite import SqliteLog
+from understudy.store.sqlite.event_log import SqliteLog
 from understudy.testing.waiting import WAIT_SECONDS
 
 STATES = ("idle", "run", "talk", "ask")

@@ -5,16 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.test_forking import log_of, turn
+from tests.engine.log.test_forking import log_of, turn
 from tests.support.counted_steps import Steps
 from tests.support.http_server import HttpServer
 from tests.support.rest_client import RestClient
 from understudy.config.home import state_dir
-from understudy.protocol.ids import ConversationId
+from understudy.protocol.ids import ConversationId, new_uuid
 from understudy.protocol.records import Entry, Opened, Overrides
-from understudy.protocol.uuids import new_uuid
 from understudy.store.log import Batch, Summary
-from understudy.store.sqlite import SqliteLog
+from understudy.store.sqlite.event_log import SqliteLog
 from understudy.testing import ScriptedModel, say
 
 TURNS = 10_000

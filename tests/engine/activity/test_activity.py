@@ -8,7 +8,7 @@ import pytest
 from tests.engine.activity.logs import Drawn, Event
 from understudy.engine.activity import steps as s
 from understudy.engine.activity.fold import Activity
-from understudy.engine.fold import State
+from understudy.engine.log.fold import State
 from understudy.protocol import records as r
 from understudy.protocol.changes import AddFile
 from understudy.protocol.items import FunctionCall, FunctionCallOutput, InputText, Message, Reasoning, SummaryText

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from understudy.engine.compaction.limits import BYTES_PER_TOKEN, all_tokens, text_tokens, tokens_of
 from understudy.engine.compaction.plan import SUMMED_UP, TokenShares, compacted, note_of, plan_remainder, plan_trim
-from understudy.engine.compaction.sizes import BYTES_PER_TOKEN, all_tokens, text_tokens, tokens_of
-from understudy.engine.fold import State
+from understudy.engine.log.fold import State
 from understudy.protocol.items import FunctionCall, FunctionCallOutput, InputText, Message, OutputText
 from understudy.protocol.records import (
     Compacted,

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from understudy.config.serve import ServeSettings
+from understudy.servers.http.browsers import Logins
 from understudy.servers.http.principals import Principals
-from understudy.servers.page.logins import Logins
 
 
 @pytest.mark.parametrize(("seconds", "good"), [(None, True), (600.0, True), (-1.0, False), (-600.0, False)])

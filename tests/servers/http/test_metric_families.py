@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-from understudy.servers.http.metric_families import MOST_LABEL_SETS, OTHER, Counter, Gauge, Histogram, page
+from understudy.servers.http.metrics import MOST_LABEL_SETS, OTHER, Counter, Gauge, Histogram, page
 
 _labels = st.text(st.characters(exclude_categories=("Cs",)), max_size=30)
 _numbers = st.floats(min_value=0, max_value=1e12, allow_nan=False)

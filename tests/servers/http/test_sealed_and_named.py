@@ -19,7 +19,9 @@ from understudy.engine.handle import Handle
 from understudy.errors import ConfigError
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import CommandApprovalAsked
-from understudy.servers.http.event_ids import (
+from understudy.servers.http.guards import Guards, accepts, is_json, split_host
+from understudy.servers.mcp.asking import AskedQuestion, digest_of, find_asked, question_name, read_question_name
+from understudy.servers.mcp_http.ids import (
     CallStream,
     StreamName,
     StreamPlace,
@@ -29,8 +31,6 @@ from understudy.servers.http.event_ids import (
     write_event_id,
     write_stream_place,
 )
-from understudy.servers.http.guards import Guards, accepts, is_json, split_host
-from understudy.servers.mcp.question_names import AskedQuestion, digest_of, find_asked, question_name, read_question_name
 from understudy.servers.sealing import IdSeal
 
 IDS = st.one_of(st.integers(-(2**63), 2**63 - 1), st.text(max_size=40))

@@ -10,10 +10,10 @@ from understudy.engine.engine import Engine
 from understudy.protocol.callers import LOCAL
 from understudy.protocol.jsonrpc import read_line
 from understudy.servers.http.asked import Asked
-from understudy.servers.http.legacy import Legacy
 from understudy.servers.http.principals import Principal
-from understudy.servers.http.session_ids import SessionIds
 from understudy.servers.mcp.tool_table import OFFER
+from understudy.servers.mcp_http.ids import SessionIds
+from understudy.servers.mcp_http.legacy import Legacy
 from understudy.testing import CodexHome
 
 Json = dict[str, Any]

@@ -14,7 +14,7 @@ from understudy.protocol.ids import ConversationId
 from understudy.store.log import Claim, EventLog, Holder
 from understudy.store.memory import Memory, MemoryLog
 from understudy.store.postgres.log import PostgresLog
-from understudy.store.sqlite import SqliteLog
+from understudy.store.sqlite.event_log import SqliteLog
 
 LEASE = 6.0  # so that what a renewal shows is shown after little more than a second
 

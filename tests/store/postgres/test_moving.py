@@ -20,7 +20,7 @@ from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Send
 from understudy.store.log import Committed, SavedText
 from understudy.store.postgres.log import PostgresLog
-from understudy.store.sqlite import SqliteLog
+from understudy.store.sqlite.event_log import SqliteLog
 
 
 class Place:

@@ -202,7 +202,7 @@ import asyncio, sys
 from pathlib import Path
 from understudy.store.search import index
 from understudy.store.search.asked import Wanted
-from understudy.store.sqlite import SqliteLog
+from understudy.store.sqlite.event_log import SqliteLog
 index.STEP_CHARACTERS = 50
 async def main():
     log = SqliteLog(Path(sys.argv[1]), asyncio.get_running_loop())

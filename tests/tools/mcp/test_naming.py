@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.tools.mcp.naming import LONGEST, Spellings, offered_names
+from understudy.tools.mcp.servers import LONGEST, Spellings, offered_names
 
 TOOLS = st.lists(st.tuples(st.text(max_size=40), st.text(max_size=120)), max_size=12)
 

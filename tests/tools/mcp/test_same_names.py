@@ -2,7 +2,7 @@
 
 import pytest
 
-from understudy.tools.mcp.naming import Spellings, offered_names
+from understudy.tools.mcp.servers import Spellings, offered_names
 
 BOTH = [("a", "b__c"), ("a__b", "c")]
 

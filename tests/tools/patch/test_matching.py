@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from understudy.tools.patch.matching import LineIndex
+from understudy.tools.patch.content import LineIndex
 
 CASES = [
     pytest.param(["foo", "bar", "baz"], ["bar", "baz"], 0, 1, id="exact"),

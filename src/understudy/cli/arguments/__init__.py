@@ -1,0 +1,1 @@
+"""The commands' names and options. Each names the module, within `cli`, that does the work."""

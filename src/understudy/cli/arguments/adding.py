@@ -15,10 +15,12 @@ class CommandParsers(Protocol):
 def add(
     commands: CommandParsers, name: str, module: str, about: str, *, more: str = "", aliases: Sequence[str] = ()
 ) -> argparse.ArgumentParser:
+    """`module`: within `cli`; `module:function` where several commands share it."""
+    file, _, function = module.partition(":")
     parser = commands.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}. {more}".strip(), aliases=aliases)
 
     def act(options: argparse.Namespace) -> int:
-        return import_module(f"understudy.cli.{module}").run(options)
+        return getattr(import_module(f"understudy.cli.{file}"), function or "run")(options)
 
     parser.set_defaults(act=act)
     return parser

@@ -1,4 +1,13 @@
-"""Commands that list, show, continue, export and import conversations."""
+"""Commands that list, show, continue, export and import conversations.
+
+Commands about questions that wait for an answer.
+
+The command that checks what was written.
+
+The command that talks with a person.
+"""
+
+import argparse
 
 from understudy.cli.arguments.adding import (
     ID,
@@ -10,11 +19,11 @@ from understudy.cli.arguments.adding import (
     count,
     positive,
 )
-from understudy.protocol.choices import SEARCH_ROLES
+from understudy.protocol.choices import APPROVAL_POLICIES, SANDBOX_MODES, SEARCH_ROLES
 
 
 def add_conversations(commands: CommandParsers) -> None:
-    listing = add(commands, "conversations", "conversations", "list conversations, the last active first")
+    listing = add(commands, "conversations", "conversations.conversations", "list conversations, the last active first")
     add_json(listing)
     listing.add_argument("--archived", action="store_true", help="list the archived ones instead")
     listing.add_argument("--limit", type=count, default=50, metavar="N", help="list at most N (default: 50; 0 lists all)")
@@ -24,19 +33,21 @@ def add_conversations(commands: CommandParsers) -> None:
         ("archive", "take conversations out of the list"),
         ("unarchive", "put conversations back into the list"),
     ):
-        action = add(actions, name, "conversations", about)
+        action = add(actions, name, "conversations.conversations", about)
         action.set_defaults(action=name)
         action.add_argument("ids", nargs="+", metavar="ID", help=ID)
         if name == "delete":
             action.add_argument("-y", "--yes", action="store_true", help="do not ask first")
     listing.set_defaults(action="list")
 
-    show = add(commands, "show", "show", "print a conversation for reading")
+    show = add(commands, "show", "conversations.show", "print a conversation for reading")
     add_id_or_last(show)
     add_json(show, "one event per line, with its sequence number")
     show.add_argument("--full", action="store_true", help="all lines of output and diffs, not just the first ones")
 
-    resume = add(commands, "resume", "resume", "continue a conversation in this terminal", more="Ctrl-C interrupts the turn.")
+    resume = add(
+        commands, "resume", "conversations.resume", "continue a conversation in this terminal", more="Ctrl-C interrupts the turn."
+    )
     add_id_or_last(resume)
     resume.set_defaults(command="resume")
     resume.add_argument(
@@ -49,19 +60,21 @@ def add_conversations(commands: CommandParsers) -> None:
     add_json(resume, "one event per line, as it comes")
     add_overrides(resume, "set a key of config.toml for this conversation, from here on")
 
-    compact = add(commands, "compact", "resume", "have the model summarise a conversation, to make room in its context")
+    compact = add(
+        commands, "compact", "conversations.resume", "have the model summarise a conversation, to make room in its context"
+    )
     compact.set_defaults(command="compact", prompt="/compact", overrides=[], model=None)
     add_id_or_last(compact)
     add_json(compact, "one event per line, as it comes")
 
-    rename = add(commands, "rename", "rename", "give a conversation a title")
+    rename = add(commands, "rename", "conversations.changing:run_rename", "give a conversation a title")
     rename.add_argument("id", metavar="ID", help=ID)
     rename.add_argument("title", metavar="TITLE", help="one line")
 
     undo = add(
         commands,
         "undo",
-        "undo",
+        "conversations.changing:run_undo",
         "take back the patches of a turn",
         more="Files that were changed since are left alone. The exit code is 0 if all of the turn was taken back.",
     )
@@ -73,7 +86,7 @@ def add_search(commands: CommandParsers) -> None:
     search = add(
         commands,
         "search",
-        "search",
+        "conversations.search",
         "find what was said and run, in all conversations",
         more="All words have to be there. One argument may say more: '\"in this order\"', 'begin*', 'this OR that', and behind -- "
         "also -without.",
@@ -91,7 +104,7 @@ def add_transfer(commands: CommandParsers) -> None:
     export = add(
         commands,
         "export",
-        "transfer",
+        "conversations.transfer",
         "write a conversation to one file: JSON lines, Markdown, or a page to share",
         more="A page has no script and fetches nothing; secrets are masked, and listed at its end.",
     )
@@ -110,7 +123,7 @@ def add_transfer(commands: CommandParsers) -> None:
     import_ = add(
         commands,
         "import",
-        "transfer",
+        "conversations.transfer",
         "import conversations from files",
         more="Reads files of `understudy export` and session files of codex (rollout-….jsonl), old and new.",
     )
@@ -126,3 +139,105 @@ def add_transfer(commands: CommandParsers) -> None:
         help="keep its sandbox, approval policy, config keys, session approvals and what an undo needs; only for your own files",
     )
     add_json(import_, "each new conversation as a JSON object")
+
+
+def add_questions(commands: CommandParsers) -> None:
+    approvals = add(
+        commands,
+        "approvals",
+        "conversations.approvals",
+        "list the questions that wait for an answer, and answer them",
+        more="Of all conversations, whichever program asked. In a terminal you can answer each one; Enter leaves it open.",
+    )
+    approvals.set_defaults(action="list")
+    add_json(approvals)
+    approvals.add_argument("--list", action="store_true", dest="only_list", help="only list them, even in a terminal")
+    actions: CommandParsers = approvals.add_subparsers(metavar="ACTION", title="actions")
+    answer = add(
+        actions,
+        "answer",
+        "conversations.approvals",
+        "answer one question",
+        more="If the program that asked is gone, its turn continues here. Exit code 1 if the answer does not count.",
+    )
+    answer.set_defaults(action="answer")
+    answer.add_argument("call", metavar="CALL", help="the question's call id or its first characters, or a conversation's id")
+    told = "yes, session (yes for the session), no, abort; or words, or an option's number, for what the model wants to know"
+    answer.add_argument("answer", metavar="ANSWER", help=told)
+    answer.add_argument("more", metavar="ID=ANSWER", nargs="*", help="where the model wants to know several things")
+    answer.add_argument("--conversation", metavar="ID", help=f"{ID}; needed if several have a question with this call id")
+    answer.add_argument("--word", metavar="TEXT", help="a reason for the model, with a no")
+    add_json(answer)
+
+
+_DIGITS = 64
+
+
+def add_verify(commands: CommandParsers) -> None:
+    verify = add(
+        commands,
+        "verify",
+        "conversations.whole_store:run_verify",
+        "check that conversations are what was written, by their digests and seals",
+        more="The exit code is 0 if they are, 1 if something is broken, 2 for an unknown id.",
+    )
+    verify.add_argument("id", nargs="?", metavar="ID", help=f"{ID} (default: all)")
+    verify.add_argument("--head", type=_digest, metavar="DIGEST", help="a digest noted earlier: one of its records must have it")
+    verify.add_argument(
+        "--seal",
+        action="store_true",
+        help="seal what is whole but not sealed with this machine's key, for example after moving a store",
+    )
+    verify.add_argument(
+        "--page", metavar="FILE", help="instead: check that a page of `export --format html` shows what the store has"
+    )
+    add_json(verify, "each conversation as a JSON object")
+
+
+def _digest(text: str) -> str:
+    digits = text.lower()
+    if len(digits) != _DIGITS or any(digit not in "0123456789abcdef" for digit in digits):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a digest: {_DIGITS} hexadecimal digits, as `understudy verify` prints them"
+        )
+    return digits
+
+
+def add_chat(commands: CommandParsers) -> None:
+    chat = add(
+        commands,
+        "chat",
+        "chat.command",
+        "talk with the agent in this terminal",
+        more="Without an ID a new conversation begins here; with one it continues, even while another process works in it.",
+    )
+    chat.add_argument("id", nargs="?", metavar="ID", help=ID)
+    chat.add_argument("--last", action="store_true", help="continue the newest conversation of this folder")
+    chat.add_argument("-m", "--model", metavar="MODEL", help="the model to ask")
+    chat.add_argument("-C", "--cd", dest="cwd", metavar="DIR", help="work in this folder")
+    chat.add_argument("-s", "--sandbox", choices=SANDBOX_MODES, help="what commands may write")
+    chat.add_argument(
+        "-a",
+        "--ask-for-approval",
+        dest="approval_policy",
+        choices=APPROVAL_POLICIES,
+        help="when to ask you first",
+    )
+    chat.add_argument("-p", "--profile", metavar="NAME", help="use this profile of the configuration")
+    chat.add_argument(
+        "-i",
+        "--image",
+        dest="images",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="an image that goes with the first message; may be given again",
+    )
+    chat.add_argument(
+        "--budget",
+        action="append",
+        default=[],
+        metavar="LIMIT=N",
+        help="ask before a turn uses more: tokens, cost_usd, seconds or requests",
+    )
+    add_overrides(chat)

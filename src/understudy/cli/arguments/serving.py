@@ -1,14 +1,54 @@
-"""Commands for servers over HTTP: `serve`, and the tokens of those who may call it."""
+"""Commands for servers over HTTP: `serve`, and the tokens of those who may call it.
+
+The command that editors start.
+
+Commands for programs that speak the app server's protocol, or send ops and read events line by line.
+"""
 
 import argparse
 
 from understudy.cli.arguments.adding import CommandParsers, add, add_json, add_overrides
-from understudy.config.pages import page_path
+from understudy.config.home import page_path
+
+
+def add_acp(commands: CommandParsers) -> None:
+    server = add(
+        commands,
+        "acp",
+        "serving.stdio:run_acp",
+        "serve the Agent Client Protocol of editors on standard input and output",
+        more=f"Editors start it; {page_path('clients.md')} says what to put into their settings.",
+    )
+    add_overrides(server)
+
+
+def add_app_server(commands: CommandParsers) -> None:
+    server = add(
+        commands,
+        "app-server",
+        "serving.stdio:run_app_server",
+        "serve the protocol of editors and the Codex SDKs on standard input and output",
+        more=f"Programs start it; {page_path('app-server.md')} describes the protocol.",
+    )
+    server.add_argument("--listen", metavar="URL", default="stdio://", help="stdio:// (the default), and nothing else")
+    add_overrides(server)
+    proto = add(
+        commands,
+        "proto",
+        "serving.stdio:run_proto",
+        "read submissions and print events, one JSON object per line",
+        more=f"For programs that speak codex's oldest protocol; {page_path('app-server.md', 'proto')} describes it.",
+    )
+    add_overrides(proto)
 
 
 def add_http(commands: CommandParsers) -> None:
     serve = add(
-        commands, "serve", "serve", "serve MCP, REST and a page over HTTP", more=f"{page_path('serve.md')} says how to use it."
+        commands,
+        "serve",
+        "serving.serve",
+        "serve MCP, REST and a page over HTTP",
+        more=f"{page_path('serve.md')} says how to use it.",
     )
     serve.add_argument("--host", help="the address to listen on (default: 127.0.0.1, which only this machine can reach)")
     serve.add_argument("--port", type=_port, help="the port to listen on (default: 8722; 0: any that is free)")
@@ -28,7 +68,7 @@ def add_http(commands: CommandParsers) -> None:
     page = add(
         commands,
         "open",
-        "open",
+        "serving.open",
         "open the page of the running server in a browser",
         more=f"{page_path('page.md')} says what it shows.",
     )
@@ -40,7 +80,7 @@ def add_http(commands: CommandParsers) -> None:
     )
     token.set_defaults(act=None, help_of=token)
     actions: CommandParsers = token.add_subparsers(metavar="ACTION", title="actions")
-    new = add(actions, "add", "token", "make a token, and print it once")
+    new = add(actions, "add", "serving.token", "make a token, and print it once")
     new.set_defaults(action="add")
     new.add_argument("name", metavar="NAME", help="who it is for: conversations and approvals bear this name")
     new.add_argument(
@@ -62,10 +102,10 @@ def add_http(commands: CommandParsers) -> None:
         help="what they may use in a day, week or month, such as cost_usd=50/month (or tokens, requests); may be given again",
     )
     new.add_argument("--expires", metavar="DATE", help="the last day on which it is valid (default: it does not expire)")
-    listing = add(actions, "list", "token", "list who has a token")
+    listing = add(actions, "list", "serving.token", "list who has a token")
     listing.set_defaults(action="list")
     add_json(listing)
-    gone = add(actions, "revoke", "token", "make a token invalid")
+    gone = add(actions, "revoke", "serving.token", "make a token invalid")
     gone.set_defaults(action="revoke")
     gone.add_argument("name", metavar="NAME", help="whose token")
 

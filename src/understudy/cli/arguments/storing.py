@@ -1,7 +1,7 @@
 """Commands about the store of conversations."""
 
 from understudy.cli.arguments.adding import CommandParsers, add
-from understudy.config.pages import page_path
+from understudy.config.home import page_path
 
 
 def add_store(commands: CommandParsers) -> None:

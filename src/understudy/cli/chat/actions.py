@@ -9,15 +9,13 @@ from rich.table import Table
 from rich.text import Text
 
 from understudy.cli.chat.chat import Chat
-from understudy.cli.chat.folds import Fold
-from understudy.cli.chat.slash import KEYS, Called, help_lines
-from understudy.cli.chat.teller import ChatTeller
-from understudy.cli.exec_input import read_images
-from understudy.cli.listing import ago, unique_length
+from understudy.cli.chat.teller import ChatTeller, Fold
+from understudy.cli.chat.typed import KEYS, Called, help_lines
+from understudy.cli.exec.input import read_images
 from understudy.cli.parsing import nearest
-from understudy.cli.record_teller import RecordTeller
-from understudy.cli.spending import cost_text, tokens_text
-from understudy.cli.terminal import one_line, shorten
+from understudy.cli.tell.listing import ago, unique_length
+from understudy.cli.tell.record_teller import RecordTeller
+from understudy.cli.tell.terminal import cost_text, one_line, shorten, tokens_text
 from understudy.engine.handle import Handle
 from understudy.errors import BadRequest
 from understudy.protocol.callers import LOCAL

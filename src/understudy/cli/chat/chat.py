@@ -1,23 +1,91 @@
-"""The conversation at hand: what is typed becomes ops, what happens is shown. Which terminal there is, it does not know."""
+"""The conversation at hand: what is typed becomes ops, what happens is shown. Which terminal there is, it does not know.
+
+Messages that wait for the end of a turn, kept on disk: they are not in the log yet, and must not be lost with the chat.
+"""
 
 import asyncio
+import os
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
-from understudy.cli.chat.queue_file import Queued, QueueFile
+import msgspec
+
 from understudy.cli.chat.showing import Face, Showing, ShownQuestion
-from understudy.engine.approvals import CLIENT
 from understudy.engine.engine import Engine
-from understudy.engine.fold import merge
-from understudy.engine.following import Following, QuietViewer
 from understudy.engine.handle import Handle
+from understudy.engine.log.fold import merge
+from understudy.engine.turn.approvals import CLIENT
+from understudy.engine.viewers.following import Following, QuietViewer
 from understudy.errors import AgentError, ConversationBusy
 from understudy.protocol.callers import LOCAL
 from understudy.protocol.choices import Decision
 from understudy.protocol.items import ContentPart, InputImage, InputText, Message
 from understudy.protocol.ops import Decide, Interrupt, Resume
 from understudy.protocol.records import Budget, Overrides, Question, Terms
+
+MOST_BYTES = 64 << 20
+
+
+class Queued(msgspec.Struct, frozen=True):
+    text: str
+    images: tuple[str, ...] = ()  # as data URLs
+
+
+class QueueFile:
+    """Of one conversation and this process. A disk that cannot be written is no reason not to queue anything."""
+
+    def __init__(self, folder: Path | None, conversation_id: str) -> None:
+        """`folder`: None where nothing is to be kept."""
+        self._folder = folder
+        self._id = conversation_id
+        self._file = None if folder is None else folder / f"{conversation_id}.{os.getpid()}.json"
+
+    def keep(self, queued: Sequence[Queued]) -> None:
+        if self._file is None or self._folder is None:
+            return
+        with suppress(OSError):
+            if not queued:
+                self._file.unlink(missing_ok=True)
+                return
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            fresh = self._file.with_suffix(".new")
+            with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "wb") as file:
+                file.write(msgspec.json.encode(queued))
+            os.replace(fresh, self._file)
+
+    def take_over(self) -> list[Queued]:
+        """What chats have left that are not there any more."""
+        found: list[Queued] = []
+        if self._folder is None:
+            return found
+        with suppress(OSError):
+            for file in sorted(self._folder.glob(f"{self._id}.*.json")):
+                number = file.name.split(".")[-2]
+                if number.isdecimal() and not _lives(int(number)):
+                    found += _read(file)
+                    file.unlink(missing_ok=True)
+        return found
+
+
+def _read(file: Path) -> list[Queued]:
+    try:
+        with open(os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:
+            return msgspec.json.decode(opened.read(MOST_BYTES), type=list[Queued])
+    except (OSError, msgspec.MsgspecError):
+        return []
+
+
+def _lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return process != os.getpid()
+
 
 MOST_SHOWN = 400  # records of what was before that are shown of a conversation that is taken up
 

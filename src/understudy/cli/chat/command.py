@@ -1,4 +1,7 @@
-"""`understudy chat`: an interactive session in the terminal. Here: what it is given, which terminal there is, and its end."""
+"""`understudy chat`: an interactive session in the terminal. Here: what it is given, which terminal there is, and its end.
+
+What is logged while the chat is on: told in it, where it would otherwise be written across the screen.
+"""
 
 import asyncio
 import logging
@@ -11,19 +14,39 @@ from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
 from understudy import __version__
-from understudy.cli.exec_input import read_budget, read_images
-from understudy.cli.exec_options import ExecRequest
-from understudy.cli.exec_run import find_conversation
+from understudy.cli.chat.chat import Chat
+from understudy.cli.exec.input import read_budget, read_images
+from understudy.cli.exec.options import ExecRequest
+from understudy.cli.exec.run import find_conversation
 from understudy.cli.settings import read_overrides
 from understudy.errors import AgentError, BadRequest, how_to_add
 from understudy.protocol.records import Budget, Overrides
 
 if TYPE_CHECKING:
-    from understudy.cli.chat.chat import Chat
     from understudy.cli.chat.plain import PlainTerminal
     from understudy.cli.chat.screen import Screen
     from understudy.engine.engine import Engine
     from understudy.engine.handle import Handle
+
+
+class ToldInChat(logging.Handler):
+    def __init__(self, chat: Chat) -> None:
+        super().__init__(logging.WARNING)
+        self._chat = chat
+        self._loop = asyncio.get_running_loop()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """From any thread."""
+        text = f"{record.levelname.lower()}: {record.getMessage()}"
+        try:
+            self._loop.call_soon_threadsafe(self._tell, text)
+        except RuntimeError:
+            return  # the chat is over
+
+    def _tell(self, text: str) -> None:
+        if self._chat.attached:
+            self._chat.showing.say(text)
+
 
 NO_TERMINAL = (
     "`understudy chat` needs a terminal, and {} is none. For scripts there is `understudy exec`; "
@@ -54,7 +77,7 @@ def run(options: Namespace) -> int:
             import_module("prompt_toolkit")
         except ImportError:
             raise BadRequest(NO_LIBRARY) from None
-    from understudy.servers.process import new_loop
+    from understudy.servers.process.process import new_loop
 
     with nullcontext() if dumb else typed_ahead(0), asyncio.Runner(loop_factory=new_loop) as runner:
         return runner.run(_chat(options, overrides, budget, dumb=dumb))
@@ -76,8 +99,6 @@ def typed_ahead(descriptor: int) -> Generator[None]:
 
 
 async def _chat(options: Namespace, overrides: Overrides, budget: Budget | None, *, dumb: bool) -> int:
-    from understudy.cli.chat.chat import Chat
-    from understudy.cli.chat.notices import ToldInChat
     from understudy.engine.engine import Engine
 
     engine = Engine(given_by="`-c`")
@@ -132,8 +153,8 @@ def _secrets() -> list[str]:
 async def _talk(options: Namespace, chat: "Chat", face: "Screen | PlainTerminal", handle: "Handle", signals: list[int]) -> int:
     from rich.text import Text
 
-    from understudy.cli.terminal import one_line
-    from understudy.servers.memory import hide_memory
+    from understudy.cli.tell.terminal import one_line
+    from understudy.servers.process.process import hide_memory
 
     face.open(chat)
     cwd = handle.facts.cwd

@@ -7,7 +7,7 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-from understudy.cli.chat.completing import completes
+from understudy.cli.chat.files import completes
 
 
 class Typist(Protocol):

@@ -8,12 +8,10 @@ from prompt_toolkit.history import History
 
 from understudy.cli.chat.actions import Actions, image_urls
 from understudy.cli.chat.chat import Chat
-from understudy.cli.chat.completing import ChatCompleter
-from understudy.cli.chat.files import Files
+from understudy.cli.chat.files import ChatCompleter, Files
 from understudy.cli.chat.question_panel import QuestionPanel
 from understudy.cli.chat.showing import ShownQuestion
-from understudy.cli.chat.slash import UnknownSlash, read_slash
-from understudy.cli.chat.typed import Pastes, named_images
+from understudy.cli.chat.typed import Pastes, UnknownSlash, named_images, read_slash
 from understudy.errors import AgentError
 
 AGAIN_SECONDS = 2.0  # within which a second Ctrl-C leaves

@@ -10,8 +10,8 @@ from rich.syntax import Syntax
 from rich.text import Text
 from rich.theme import Theme
 
-from understudy.cli.telling import diff_style
-from understudy.policy.visible import TerminalText
+from understudy.cli.tell.telling import diff_style
+from understudy.text import TerminalText
 
 MOST_CODE_LINES = 24  # of a code block that are held back until it is closed
 MOST_LOOKED_AT = 4_000  # characters of an unfinished block, which is drawn again and again

@@ -5,13 +5,12 @@ import codecs
 import os
 import sys
 
-from understudy.cli.answers import HINT, prompt, read_answer
 from understudy.cli.chat.actions import Actions, image_urls
 from understudy.cli.chat.chat import Chat
 from understudy.cli.chat.markdown import THEME
-from understudy.cli.chat.slash import UnknownSlash, read_slash
-from understudy.cli.chat.typed import named_images
-from understudy.cli.terminal import TerminalConsole
+from understudy.cli.chat.typed import UnknownSlash, named_images, read_slash
+from understudy.cli.tell.terminal import TerminalConsole
+from understudy.cli.tell.viewing import HINT, prompt, read_answer
 
 
 class PlainTerminal:

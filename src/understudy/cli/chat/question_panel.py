@@ -1,4 +1,7 @@
-"""The question that is open: its keys, shown below what would be run or changed, and from when on they answer it."""
+"""The question that is open: its keys, shown below what would be run or changed, and from when on they answer it.
+
+How a question is answered by one key: which keys there are, and from when on they count.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -9,11 +12,59 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout import FormattedTextControl
 
-from understudy.cli.chat.asking import PAUSE, decision_of, input_menu, menu
 from understudy.cli.chat.chat import Chat
 from understudy.cli.chat.showing import ShownQuestion
 from understudy.cli.typed_answers import TypedAnswers
 from understudy.policy.user_input import one_line
+from understudy.protocol.choices import Decision
+from understudy.protocol.records import (
+    BudgetAsked,
+    CommandApprovalAsked,
+    HookApprovalAsked,
+    InputQuestion,
+    PatchApprovalAsked,
+    Question,
+    ToolApprovalAsked,
+    UserInputAsked,
+)
+
+PAUSE = 0.6  # seconds without a key before keys answer: whoever is typing must not approve by accident
+
+KEYS: dict[str, Decision] = {"y": "approved", "s": "approved_for_session", "n": "denied", "q": "abort"}
+MOST_KEYS = 9  # options that have one
+_SHORT = {"y": "yes", "s": "always", "n": "no", "q": "abort", "v": "view"}
+
+
+def input_menu(question: InputQuestion) -> list[tuple[str, str]]:
+    """The keys for one thing that the model wants to know."""
+    offered = [(str(number), one_line(option.label)) for number, option in enumerate(question.options[:MOST_KEYS], 1)]
+    return [*offered, ("w", "in your own words"), ("n", "no answer"), ("q", "abort the turn")]
+
+
+def menu(question: Question, width: int, *, folded: bool = False) -> list[tuple[str, str]]:
+    """The keys with what they do. `folded`: not all that is asked about could be shown at once."""
+    match question:
+        case UserInputAsked(questions=questions):
+            return input_menu(questions[0])
+        case BudgetAsked():
+            rows = [("y", "yes, raise it"), ("n", "no, stop here"), ("q", "abort the turn")]
+        case HookApprovalAsked():
+            rows = [("y", "yes, once"), ("n", "no, and say why"), ("q", "abort the turn")]
+        case PatchApprovalAsked():
+            rows = [("y", "yes, apply it"), ("n", "no, and say why"), ("q", "abort the turn")]
+        case CommandApprovalAsked(key=key) | ToolApprovalAsked(key=key):
+            again = [("s", "yes, for the session")] if key is not None else []
+            rows = [("y", "yes, once"), *again, ("n", "no, and say why"), ("q", "abort the turn")]
+    if folded:
+        rows.insert(0, ("v", "view all of it"))
+    if width < sum(len(about) + 6 for _, about in rows):
+        rows = [(key, _SHORT[key]) for key, _ in rows]
+    return rows
+
+
+def decision_of(key: str, question: Question) -> Decision | None:
+    """None for a key that means nothing here."""
+    return KEYS[key] if any(key == offered for offered, _ in menu(question, 0)) else None
 
 
 class QuestionPanel:

@@ -1,12 +1,23 @@
 """The terminal of the chat. What is over is printed, and stays in the terminal's history. Below it stand what goes on, a question,
 the line that is being typed, and the status: this part alone is drawn again.
+
+Standard output for prompt_toolkit: several steps reach the terminal in one write, so that nothing flickers.
+
+The last line of the chat: what goes on, and with what.
+
+Text on its way to the terminal: printed by rich, kept until the screen has room for it above the live part.
 """
 
 import asyncio
+import io
+import os
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 from prompt_toolkit.application import Application
+from prompt_toolkit.data_structures import Size
 from prompt_toolkit.filters import Condition, has_focus
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples
 from prompt_toolkit.history import History
@@ -14,18 +25,129 @@ from prompt_toolkit.input import create_input
 from prompt_toolkit.key_binding import merge_key_bindings
 from prompt_toolkit.layout import BufferControl, ConditionalContainer, Dimension, FormattedTextControl, HSplit, Layout, Window
 from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
-from rich.console import ConsoleDimensions
+from rich.console import Console, ConsoleDimensions
 from rich.text import Text
 
 from understudy.cli.chat.chat import Chat
-from understudy.cli.chat.held_output import HeldOutput
 from understudy.cli.chat.keys import typing_keys
 from understudy.cli.chat.line import Line
-from understudy.cli.chat.paper import Paper, open_paper_console, render, spelling
+from understudy.cli.chat.markdown import THEME
 from understudy.cli.chat.question_panel import QuestionPanel
-from understudy.cli.chat.status import status_text
-from understudy.cli.terminal import TerminalConsole, one_line, shorten
+from understudy.cli.tell.terminal import TerminalConsole, one_line, seconds_text, shorten, tokens_text
+
+
+class HeldOutput(Vt100_Output):
+    """Asks the terminal nothing: an answer that comes late, over a slow line, would be taken for something typed."""
+
+    def __init__(self) -> None:
+        super().__init__(sys.stdout, _size, term=os.environ.get("TERM"), enable_cpr=False)
+        self._holds = False
+
+    @contextmanager
+    def held(self) -> Generator[None]:
+        self._holds = True
+        try:
+            yield
+        finally:
+            self._holds = False
+            self.flush()
+
+    def flush(self) -> None:
+        if not self._holds:
+            super().flush()
+
+
+def _size() -> Size:
+    try:
+        columns, rows = os.get_terminal_size(sys.stdout.fileno())
+    except OSError:
+        columns, rows = 0, 0
+    return Size(rows or 24, columns or 80)
+
+
+def status_text(chat: Chat, width: int) -> str:
+    """As much as there is room for, the most important first."""
+    facts, showing = chat.handle.facts, chat.showing
+    parts: list[str] = []
+    if showing.turn is not None:
+        seconds = seconds_text(float(int(max(time.time() - showing.turn_began, 0.0)))).replace(".0", "")
+        if showing.interrupting:
+            parts.append(f"interrupting {seconds}")
+        elif showing.questions:
+            parts.append(f"waits for you {seconds}")
+        else:
+            parts.append(f"working {seconds}")
+        if showing.turn_tokens:
+            parts.append(f"{tokens_text(showing.turn_tokens)} tokens")
+        parts += [one_line(chat.model()), "Esc interrupts", "Enter steers", "Tab queues"]
+    else:
+        chosen = chat.chosen
+        parts.append(one_line(chat.model()))
+        if showing.usage is not None:
+            parts.append(f"{tokens_text(showing.usage.total_tokens)} tokens")
+        parts.append((chosen and chosen.sandbox) or facts.sandbox or "")
+        parts.append((chosen and chosen.approval_policy) or facts.approval_policy or "")
+        parts.append("/help")
+    line = ""
+    for part in filter(None, parts):
+        longer = f"{line} · {part}" if line else part
+        if line and len(longer) > width:
+            break
+        line = longer
+    return shorten(line, width)
+
+
+class Paper(io.StringIO):
+    """A file that a console prints to. `written` is called when there is something to take."""
+
+    def __init__(self, encoding: str, written: Callable[[], None] = lambda: None) -> None:
+        super().__init__(newline="")
+        self._encoding = encoding
+        self._written = written
+
+    @property
+    def encoding(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Rich draws with plain characters where it has no others."""
+        return self._encoding
+
+    def isatty(self) -> bool:
+        return True
+
+    def write(self, text: str, /) -> int:
+        self._written()
+        return super().write(text)
+
+    def take(self) -> str:
+        text = self.getvalue()
+        self.seek(0)
+        self.truncate()
+        return text
+
+
+def open_paper_console(paper: Paper) -> TerminalConsole:
+    return TerminalConsole(file=paper, force_terminal=True, highlight=False, markup=False, emoji=False, theme=THEME)
+
+
+def spelling(stream: io.TextIOBase | None = None) -> Callable[[str], str]:
+    """Makes of a text what the terminal's encoding can say; widths are counted after it."""
+    encoding = getattr(stream or sys.stdout, "encoding", None) or "utf-8"
+    if encoding.lower().replace("-", "") in ("utf8", "utf16", "utf32"):
+        return lambda text: text.encode("utf-8", "replace").decode() if not text.isascii() else text
+
+    def spell(text: str) -> str:
+        return text if text.isascii() else text.encode(encoding, "understudy.plain").decode(encoding)
+
+    return spell
+
+
+def render(console: Console, paper: Paper, rows: "list[object]") -> str:
+    """The rows as the console would print them."""
+    for row in rows:
+        console.print(row, soft_wrap=True)
+    return paper.take().removesuffix("\n")
+
 
 LIVE_ROWS = 12
 MOST_INPUT_ROWS = 10

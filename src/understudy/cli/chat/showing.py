@@ -5,14 +5,12 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from understudy.cli.chat.folds import Folds
-from understudy.cli.chat.teller import ChatTeller
-from understudy.cli.record_teller import RecordTeller, question_text
-from understudy.cli.spending import cost_text, seconds_text, tokens_text
-from understudy.cli.terminal import TerminalConsole
+from understudy.cli.chat.teller import ChatTeller, Folds
+from understudy.cli.tell.record_teller import RecordTeller, question_text
+from understudy.cli.tell.terminal import TerminalConsole, cost_text, seconds_text, tokens_text
 from understudy.cli.typed_answers import TypedAnswers
-from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.handle import Handle
+from understudy.engine.log.broadcast import LiveDelta, LiveEntry
 from understudy.protocol.records import (
     ApprovalDecided,
     CommandEnded,

@@ -1,23 +1,59 @@
-"""A conversation told in the chat: answers as markdown, tool calls folded; what is under way is kept apart for the live part."""
+"""A conversation told in the chat: answers as markdown, tool calls folded; what is under way is kept apart for the live part.
+
+What was shown in part: each such piece has a number, by which all of it can be seen.
+"""
 
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 
 from rich.console import Console
 from rich.segment import Segment
 from rich.text import Text
 
-from understudy.cli.chat.folds import Folds
 from understudy.cli.chat.markdown import Block, CodeRest, MarkdownStream
-from understudy.cli.spending import seconds_text
-from understudy.cli.telling import CleanLines, Teller, count, diff_of, diff_style
-from understudy.cli.terminal import clean_lines, one_line, shorten
-from understudy.policy.quoting import quote_command
-from understudy.policy.visible import make_visible
+from understudy.cli.tell.telling import CleanLines, Teller, count, diff_of, diff_style
+from understudy.cli.tell.terminal import clean_lines, one_line, seconds_text, shorten
 from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.protocol.records import CommandEnded, Entry, ToolCallEnded
+from understudy.text import make_visible, quote_command
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    number: int
+    seq: int  # the record that has all of it
+    title: str
+
+
+class Folds:
+    """Of one conversation. Only places in the log are kept: outputs may be large and many."""
+
+    def __init__(self) -> None:
+        self._folds: list[Fold] = []
+        self._opened = 0  # by the key, counted from the last
+
+    def add(self, seq: int, title: str) -> Fold:
+        fold = Fold(len(self._folds) + 1, seq, title)
+        self._folds.append(fold)
+        self._opened = 0
+        return fold
+
+    def find(self, number: int) -> Fold | None:
+        return self._folds[number - 1] if 0 < number <= len(self._folds) else None
+
+    def next_to_open(self) -> Fold | None:
+        """The last one; asked again, the one before it."""
+        if self._opened >= len(self._folds):
+            return None
+        self._opened += 1
+        return self._folds[-self._opened]
+
+    def __len__(self) -> int:
+        return len(self._folds)
+
 
 HEAD, TAIL = 3, 2  # lines of an output that are shown where it has more
 DIFF_LINES = 30

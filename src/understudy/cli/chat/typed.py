@@ -1,8 +1,88 @@
-"""What was typed, as a message: long pastes put back in their places, images found by their paths."""
+"""What was typed: a slash command, or a message, with long pastes put back in their places and images found by their names."""
 
+import difflib
 import os
 import re
 import shlex
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Slash:
+    name: str
+    about: str
+    words: str = ""  # what may follow
+    aliases: tuple[str, ...] = ()
+
+
+SLASHES = (
+    Slash("help", "the keys and these commands"),
+    Slash("model", "which model is asked, or another one from the next message on", "[MODEL]"),
+    Slash("approvals", "when you are asked and what may be written, or change it from the next message on", "[POLICY] [SANDBOX]"),
+    Slash("plan", "the plan as it stands; on, off: plan mode, in which nothing is changed until you accept a plan", "[on|off]"),
+    Slash("diff", "what the last turn that changed files changed; all: every turn", "[all]"),
+    Slash("undo", "take back the patches of the last turn that changed files, or of another one", "[TURN]"),
+    Slash("show", "all of something that was folded; without a number, the last one", "[N]"),
+    Slash("cost", "tokens and cost of this conversation"),
+    Slash("compact", "have the model sum up what was before, to make room"),
+    Slash("image", "send an image with the next message", "PATH"),
+    Slash("queue", "send this when the turn is over", "TEXT"),
+    Slash("resume", "go on with another conversation: a number of the list, or an id", "[N|ID]"),
+    Slash("fork", "go on in a copy of this conversation"),
+    Slash("new", "begin a new conversation"),
+    Slash("quit", "leave", aliases=("exit", "q")),
+)
+_BY_NAME = {name: slash for slash in SLASHES for name in (slash.name, *slash.aliases)}
+_LIKENESS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    slash: Slash
+    rest: str
+
+    @property
+    def words(self) -> list[str]:
+        try:
+            return shlex.split(self.rest)
+        except ValueError:  # a quote that is not closed
+            return self.rest.split()
+
+
+class UnknownSlash(Exception):
+    """The text says what was probably meant."""
+
+
+def read_slash(line: str) -> Called | None:
+    """None: it is a message. A path such as /etc/hosts is one too. Raises `UnknownSlash`."""
+    text = line.strip()
+    first, _, rest = text.partition(" ")
+    if not text.startswith("/") or "/" in first[1:] or "\n" in first:
+        return None
+    name = first[1:].lower()
+    if name in _BY_NAME:
+        return Called(_BY_NAME[name], rest.strip())
+    near = difflib.get_close_matches(name, _BY_NAME, n=1, cutoff=_LIKENESS)
+    meant = near[0] if near else next((each for each in _BY_NAME if name and each.startswith(name)), None)
+    raise UnknownSlash(f"there is no {first}" + (f"; did you mean /{meant}?" if meant else "; /help lists what there is"))
+
+
+def help_lines() -> list[tuple[str, str]]:
+    return [(f"/{slash.name} {slash.words}".strip(), slash.about) for slash in SLASHES]
+
+
+KEYS = (
+    ("Enter", "send; while it works: steer it (read with its next request)"),
+    ("Tab", "while it works: queue the message for when the turn is over"),
+    ("Alt-Enter, Ctrl-J", "a new line"),
+    ("Esc", "interrupt the turn"),
+    ("Ctrl-C", "clear the line; twice: leave"),
+    ("Ctrl-D", "leave, on an empty line"),
+    ("Ctrl-O", "show the last folded output; again: the one before"),
+    ("Up, Down", "earlier messages"),
+    ("@", "name a file; an image is sent along"),
+)
+
 
 IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 LONG_PASTE_LINES = 12

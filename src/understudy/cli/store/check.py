@@ -4,7 +4,7 @@ import time
 from argparse import Namespace
 
 from understudy.cli.stored import home, open_stored
-from understudy.cli.terminal import one_line
+from understudy.cli.tell.terminal import one_line
 from understudy.cli.waiting import wait_for
 from understudy.config.home import state_dir
 from understudy.store.opening import store_exists

@@ -5,7 +5,7 @@ from argparse import Namespace
 
 from understudy.cli.store.driver import need_driver
 from understudy.cli.stored import home
-from understudy.cli.terminal import one_line
+from understudy.cli.tell.terminal import one_line
 from understudy.config.store import read_store_choice
 from understudy.errors import BadRequest
 

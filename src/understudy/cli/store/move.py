@@ -8,15 +8,15 @@ from pathlib import Path
 
 from understudy.cli.store.driver import need_driver
 from understudy.cli.stored import home
-from understudy.cli.terminal import one_line
+from understudy.cli.tell.terminal import one_line
 from understudy.config.home import expand, state_dir
 from understudy.config.store import SCHEMES, SQLITE, read_store_choice
 from understudy.errors import BadRequest
+from understudy.store.chain import Seals
 from understudy.store.moving.ends import End
 from understudy.store.moving.file import FileEnd, is_there
 from understudy.store.moving.move import move
 from understudy.store.place import prepare_folder
-from understudy.store.seals import Seals
 
 
 def run(options: Namespace) -> int:

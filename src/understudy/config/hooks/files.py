@@ -1,4 +1,7 @@
-"""Which files may have hooks, and what they say. A project's are read without following links."""
+"""Which files may have hooks, and what they say. A project's are read without following links.
+
+Which hooks of folders the user trusts, each by a digest of its entry and of what its command depends on.
+"""
 
 import os
 from collections.abc import Mapping
@@ -9,9 +12,35 @@ import msgspec
 
 from understudy.config.home import is_there
 from understudy.config.hooks.entries import Entries, Hook, HookFile, read_json, read_tree, switched_off
-from understudy.config.own_files import OwnFiles, read_own_files
+from understudy.config.private_file import PrivateFile
 from understudy.config.project import PROJECT_FILE, claude_home, project_folders
+from understudy.config.trust import OwnFiles, read_own_files
 from understudy.errors import ConfigError
+
+
+class HookTrust(msgspec.Struct, frozen=True):
+    """`hooks.json` of our state folder."""
+
+    file: Path
+
+    def read(self) -> dict[str, str]:
+        content = PrivateFile(self.file).read()
+        if content is None:
+            return {}
+        trusted = content.get("trusted")
+        if not isinstance(trusted, dict):
+            raise ConfigError(f'{self.file} is not understood. Expected {{"trusted": {{KEY: DIGEST}}}}; remove it to trust no hook')
+        return {str(key): str(digest) for key, digest in cast(dict[object, object], trusted).items()}
+
+    def trust(self, digests: Mapping[str, str]) -> None:
+        """These, as they are now."""
+        with PrivateFile(self.file).locked():
+            PrivateFile(self.file).write({"trusted": dict(sorted({**self.read(), **digests}.items()))})
+
+    def distrust(self, keys: frozenset[str]) -> None:
+        with PrivateFile(self.file).locked():
+            PrivateFile(self.file).write({"trusted": {key: digest for key, digest in self.read().items() if key not in keys}})
+
 
 CLAUDE_FILES = (".claude/settings.json", ".claude/settings.local.json")
 CODEX_FILE = ".codex/hooks.json"

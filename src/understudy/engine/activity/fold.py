@@ -29,7 +29,7 @@ from understudy.engine.activity.steps import (
     UserQuestion,
     argv_of,
 )
-from understudy.engine.approvals import CLIENT, decided_notice
+from understudy.engine.turn.approvals import CLIENT, decided_notice
 from understudy.protocol import records as r
 from understudy.protocol.items import FunctionCall, Message, Reasoning
 

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from understudy.engine.compaction.limits import Prefix
+from understudy.engine.compaction.limits import BYTES_PER_TOKEN, Prefix, all_tokens
 from understudy.engine.compaction.plan import (
     CLEAR,
     NOT_SUMMED_UP,
@@ -21,17 +21,15 @@ from understudy.engine.compaction.plan import (
     plan_remainder,
     plan_trim,
 )
-from understudy.engine.compaction.sizes import BYTES_PER_TOKEN, all_tokens
-from understudy.engine.fold import State
-from understudy.engine.history import shortened, shortened_text
+from understudy.engine.log.fold import State
+from understudy.engine.log.history import shortened, shortened_text
 from understudy.errors import ContextFull, ModelError, ModelUnavailable, StreamLost
-from understudy.models.events import Answer, Completed, ItemDone, ModelEvent
-from understudy.models.prompt import Prompt
+from understudy.models.model import Answer, Completed, ItemDone, ModelEvent, Prompt
 from understudy.protocol.items import FunctionCallOutput, InputText, Item, Message, Usage
 from understudy.protocol.records import Compacted, CompactionStarted, Noticed, Record, Shortened
 
 if TYPE_CHECKING:
-    from understudy.engine.turn_setup import TurnSetup
+    from understudy.engine.setup.turn_setup import TurnSetup
 
 GROWTH = 8  # a context that stayed above its limit is summed up again within a turn once it has grown by this part of the limit
 SMALLER_TRIES = 3  # at a summary whose own request does not fit

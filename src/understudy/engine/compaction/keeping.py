@@ -3,11 +3,11 @@
 from typing import TYPE_CHECKING
 
 from understudy.engine.compaction.limits import Prefix, tokens_if_due
-from understudy.engine.fold import State
-from understudy.engine.tail import Tail
-from understudy.engine.turn_setup import TurnSetup
+from understudy.engine.log.fold import State
+from understudy.engine.log.tail import Tail
+from understudy.engine.setup.turn_setup import TurnSetup
 from understudy.errors import ContextFull, ModelError
-from understudy.models.hints import with_hint
+from understudy.models.failures import with_hint
 from understudy.protocol.records import Noticed
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import Literal
 
 import msgspec
 
-from understudy.engine.compaction.sizes import BYTES_PER_TOKEN, IMAGE_TOKENS, ITEM_TOKENS, text_tokens, tokens_of
-from understudy.engine.fold import State
-from understudy.engine.history import images_in
+from understudy.engine.compaction.limits import BYTES_PER_TOKEN, IMAGE_TOKENS, ITEM_TOKENS, text_tokens, tokens_of
+from understudy.engine.log.fold import State
+from understudy.engine.log.history import images_in
 from understudy.protocol.items import FunctionCallOutput, Item, Message
 from understudy.protocol.records import CommandStarted, Compacted, Shortened
 

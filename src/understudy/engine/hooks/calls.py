@@ -12,9 +12,9 @@ import msgspec
 
 from understudy.config.hooks.entries import Family
 from understudy.errors import PatchError
-from understudy.policy.quoting import quote_command
 from understudy.policy.words import script_of
 from understudy.protocol.items import FunctionCall
+from understudy.text import quote_command
 from understudy.tools.mcp.server import RemoteTool
 from understudy.tools.patch.grammar import BEGIN, AddOperation, Chunk, DeleteOperation, Operation, UpdateOperation, parse_patch
 from understudy.tools.patch.invocation import PatchInvocation, recognise

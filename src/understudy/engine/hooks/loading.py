@@ -10,8 +10,7 @@ import msgspec
 
 from understudy.config.home import state_dir
 from understudy.config.hooks.entries import Hook
-from understudy.config.hooks.files import find_hooks
-from understudy.config.hooks.trust import HookTrust
+from understudy.config.hooks.files import HookTrust, find_hooks
 from understudy.engine.hooks.running import spelled_out
 from understudy.errors import ConfigError
 from understudy.places.resolving import is_within

@@ -10,12 +10,12 @@ import msgspec
 
 from understudy.config.hooks.entries import Event, Hook
 from understudy.config.model import Config
-from understudy.engine.fold import State
 from understudy.engine.hooks.answers import HookAnswer, Ran, read_answer
 from understudy.engine.hooks.calls import View
 from understudy.engine.hooks.loading import JudgedHook, LoadedHooks, load_hooks, untrusted_folders, whole_digest
 from understudy.engine.hooks.running import containment_of, environment, run_hook
 from understudy.engine.hooks.transcript import Transcript
+from understudy.engine.log.fold import State
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import HookRan, Question, Record
 from understudy.tools.host import ApprovalAnswer, RunsCommands, ToolSettings

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from understudy.config.hooks.entries import Family, Hook
-from understudy.engine.fold import State
+from understudy.engine.log.fold import State
 from understudy.protocol.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning
 
 _FAMILIES: tuple[Family, ...] = ("claude", "codex")

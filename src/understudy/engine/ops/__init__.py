@@ -10,7 +10,7 @@ from understudy.protocol.ops import Accepted, Op
 
 if TYPE_CHECKING:
     from understudy.engine.caller_limits import Judged
-    from understudy.engine.shell import Shell
+    from understudy.engine.conversation.shell import Shell
     from understudy.protocol.callers import Limits
     from understudy.protocol.records import Record
 

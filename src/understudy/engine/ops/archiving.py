@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from understudy.engine.long_commands import ARCHIVED
 from understudy.engine.ops import Way
+from understudy.engine.turn.long_commands import ARCHIVED
 from understudy.protocol.ops import Accepted, Archive
 
 if TYPE_CHECKING:
-    from understudy.engine.shell import Shell
+    from understudy.engine.conversation.shell import Shell
 
 
 class Archiving(Way[Archive]):

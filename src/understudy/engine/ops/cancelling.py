@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from understudy.engine.letters import CANCELLED_BEFORE
+from understudy.engine.conversation.letters import CANCELLED_BEFORE
 from understudy.engine.ops import Way
 from understudy.engine.ops.interrupting import end_turn
 from understudy.engine.ops.sending import drop, drop_here
@@ -10,7 +10,7 @@ from understudy.errors import BadRequest
 from understudy.protocol.ops import Accepted, Cancel, Interrupt
 
 if TYPE_CHECKING:
-    from understudy.engine.shell import Shell
+    from understudy.engine.conversation.shell import Shell
 
 
 class Cancelling(Way[Cancel]):

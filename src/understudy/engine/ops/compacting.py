@@ -2,14 +2,14 @@
 
 from typing import TYPE_CHECKING
 
+from understudy.engine.conversation.our_claim import Inbox
 from understudy.engine.ops import Way
-from understudy.engine.our_claim import Inbox
 from understudy.errors import BadRequest, ConversationBusy
 from understudy.protocol.ops import Accepted, Compact
 
 if TYPE_CHECKING:
     from understudy.engine.caller_limits import Judged
-    from understudy.engine.shell import Shell
+    from understudy.engine.conversation.shell import Shell
     from understudy.protocol.callers import Limits
 
 COMPACT_WHILE_ENDING = "the running turn was told to end: ask for a summary again when it is over"

@@ -7,7 +7,7 @@ from understudy.errors import ConversationBusy
 from understudy.protocol.ops import Accepted, Decide
 
 if TYPE_CHECKING:
-    from understudy.engine.shell import Shell
+    from understudy.engine.conversation.shell import Shell
 
 
 class Deciding(Way[Decide]):

@@ -4,14 +4,14 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from understudy.engine.long_commands import DELETED as COMMANDS_END
+from understudy.engine.conversation.phases import Given
 from understudy.engine.ops import Way
-from understudy.engine.phases import Given
+from understudy.engine.turn.long_commands import DELETED as COMMANDS_END
 from understudy.errors import AgentError, ConversationBusy, UnknownConversation
 from understudy.protocol.ops import Accepted, Delete
 
 if TYPE_CHECKING:
-    from understudy.engine.shell import Shell
+    from understudy.engine.conversation.shell import Shell
 
 LETTING_GO_SECONDS = 1.0  # from the end of a turn to the end of its claim, in another process
 ENDING_SECONDS = 10.0  # until another process has ended the commands that keep its claim

@@ -2,13 +2,13 @@
 
 from typing import TYPE_CHECKING
 
+from understudy.engine.conversation.phases import RUNNING
 from understudy.engine.ops import Way
-from understudy.engine.phases import RUNNING
 from understudy.errors import ConversationBusy
 from understudy.protocol.ops import Accepted, Interrupt
 
 if TYPE_CHECKING:
-    from understudy.engine.shell import Shell
+    from understudy.engine.conversation.shell import Shell
 
 
 class Interrupting(Way[Interrupt]):

@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from understudy.engine.log.facts import read_title
 from understudy.engine.ops import Way
-from understudy.engine.title import read_title
 from understudy.errors import ConversationBusy
 from understudy.protocol.ops import Accepted, Rename
 from understudy.protocol.records import Record, Renamed
 
 if TYPE_CHECKING:
-    from understudy.engine.shell import Shell
+    from understudy.engine.conversation.shell import Shell
 
 
 class Renaming(Way[Rename]):

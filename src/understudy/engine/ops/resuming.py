@@ -6,7 +6,7 @@ from understudy.engine.ops import Way
 from understudy.protocol.ops import Accepted, Resume
 
 if TYPE_CHECKING:
-    from understudy.engine.shell import Shell
+    from understudy.engine.conversation.shell import Shell
 
 
 class Resuming(Way[Resume]):

@@ -7,19 +7,19 @@ continued by itself: what was queued goes, in order, before the next message.
 import logging
 from typing import TYPE_CHECKING
 
-from understudy.engine import recovery
-from understudy.engine.beginning import ENDING
-from understudy.engine.letters import FORK_WHILE_RUNNING
+from understudy.engine.conversation.beginning import ENDING
+from understudy.engine.conversation.letters import FORK_WHILE_RUNNING
+from understudy.engine.conversation.our_claim import Inbox
+from understudy.engine.conversation.phases import LEAVING, MAY_BEGIN, OURS, REFUSES, RUNNING
+from understudy.engine.log import recovery
 from understudy.engine.ops import Way
-from understudy.engine.our_claim import Inbox
-from understudy.engine.phases import LEAVING, MAY_BEGIN, OURS, REFUSES, RUNNING
 from understudy.errors import AgentError, BadRequest, ConversationBusy, StoreError, UnknownConversation, report_bug
 from understudy.protocol.ops import Accepted, Cancel, Send
 from understudy.protocol.records import TurnDropped, TurnQueued, UserMessage
 
 if TYPE_CHECKING:
     from understudy.engine.caller_limits import Judged
-    from understudy.engine.shell import Shell
+    from understudy.engine.conversation.shell import Shell
     from understudy.protocol.callers import Limits
 
 logger = logging.getLogger(__name__)

@@ -4,15 +4,15 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from understudy.engine.log.recovery import OUTCOME_UNKNOWN, can_go_on, cut_undo
 from understudy.engine.ops import Way
-from understudy.engine.recovery import OUTCOME_UNKNOWN, can_go_on, cut_undo
 from understudy.errors import AgentError, BadRequest, ConversationBusy, report_bug
 from understudy.protocol.ops import Accepted, Undo
 from understudy.protocol.records import Entry, PatchEnded, PatchStarted, Record, UndoEnded, UndoStarted
 
 if TYPE_CHECKING:
     from understudy.engine.caller_limits import Judged
-    from understudy.engine.shell import Shell
+    from understudy.engine.conversation.shell import Shell
     from understudy.protocol.callers import Limits
     from understudy.tools.acts.undoing import PatchPair
     from understudy.tools.patch.taking_back import Taken

@@ -5,9 +5,21 @@ Wire events are projected from records in `servers`; nothing here knows a wire.
 
 import msgspec
 
-from understudy.protocol.records.commands import CommandEnded, CommandStarted, InputWritten
-from understudy.protocol.records.compaction import Compacted, CompactionStarted, Shortened
-from understudy.protocol.records.deltas import Delta, OutputDelta, ReasoningDelta, TextDelta
+from understudy.protocol.records.calls import (
+    OWN_SERVER,
+    CommandEnded,
+    CommandStarted,
+    Delta,
+    HookRan,
+    InputWritten,
+    OutputDelta,
+    PromptBlocked,
+    ReasoningDelta,
+    ServersChecked,
+    TextDelta,
+    ToolCallBegan,
+    ToolCallEnded,
+)
 from understudy.protocol.records.files import (
     DiffChanged,
     ImageViewed,
@@ -18,7 +30,6 @@ from understudy.protocol.records.files import (
     UndoEnded,
     UndoStarted,
 )
-from understudy.protocol.records.overrides import Budget, Overrides, Pin, Pins, Terms
 from understudy.protocol.records.questions import (
     Answers,
     ApprovalDecided,
@@ -32,18 +43,25 @@ from understudy.protocol.records.questions import (
     ToolApprovalAsked,
     UserInputAsked,
 )
-from understudy.protocol.records.tools import OWN_SERVER, HookRan, PromptBlocked, ServersChecked, ToolCallBegan, ToolCallEnded
 from understudy.protocol.records.turns import (
     AnswerRejected,
+    Budget,
+    Compacted,
+    CompactionStarted,
     Failure,
     ItemReceived,
     Noticed,
     Opened,
+    Overrides,
+    Pin,
+    Pins,
     PlanStep,
     PlanUpdated,
     Renamed,
     RequestSent,
     RetryScheduled,
+    Shortened,
+    Terms,
     TokensCounted,
     ToolAnswered,
     TurnDropped,

@@ -1,13 +1,96 @@
-"""A conversation and its turns: how they begin and end, what was said, and what the model used."""
+"""A conversation and its turns: what callers chose, how turns begin and end, what was said, what the model used, and what was
+left out to make room.
+"""
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from understudy.protocol.callers import LOCAL_NAME
-from understudy.protocol.choices import PlanStatus
+from understudy.protocol.choices import ApprovalPolicy, Mode, PlanStatus, SandboxMode
 from understudy.protocol.items import FunctionCallOutput, Message, ModelItem, Usage
-from understudy.protocol.records.overrides import Overrides, Pins, Terms
+
+
+class Overrides(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What a caller chose for a conversation, or from one message on. `None` means: as before."""
+
+    model: str | None = None
+    profile: str | None = None
+    cwd: str | None = None
+    approval_policy: ApprovalPolicy | None = None
+    sandbox: SandboxMode | None = None
+    config: dict[str, Any] | None = None  # dotted keys of config.toml; never holds a secret once it is in the log
+    base_instructions: str | None = None
+    developer_instructions: str | None = None
+    compact_prompt: str | None = None
+    include_plan_tool: bool | None = None
+    mode: Mode | None = None
+
+
+class Budget(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What may be used. None: no limit."""
+
+    tokens: int | None = None
+    cost_usd: float | None = None
+    seconds: float | None = None  # of work; waiting for a person is none
+    requests: int | None = None  # to the model
+
+
+class Terms(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """What a message asks of the turn it is sent to, and of no other."""
+
+    output_schema: dict[str, Any] | None = None  # the form that the final answer should have
+    budget: Budget | None = None  # from this message to the end of the turn
+    insists: bool = True  # on the form. False: an answer that does not fit stands where the model cannot be asked again
+    until: str = ""  # a shell command of the user\'s: the turn goes on until it succeeds
+
+
+class Pin(msgspec.Struct, frozen=True, gc=False):
+    """A place that the user named, and what stood there when it was pinned; see `places`."""
+
+    spelled: str
+    path: str  # real
+    device: int
+    inode: int  # 0: nothing
+
+
+class Pins(msgspec.Struct, frozen=True, gc=False):
+    """Where a conversation works: its working directory and the other writable roots."""
+
+    boot: str  # of the machine; device numbers hold for one
+    places: tuple[Pin, ...]
+
+
+class CompactionStarted(msgspec.Struct, frozen=True, gc=False, tag="compaction_started"):
+    """Intent: the model is asked for a summary. Where no `Compacted` follows, the history is as it was."""
+
+    reason: Literal["limit", "full", "asked"]  # the provider counted that many tokens, refused any more, or somebody wants it
+    tokens: int  # in use, by the provider's count or our estimate
+
+
+class Shortened(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    seq: int  # the record that the item is from
+    characters: int  # of its text that are still sent
+
+
+class Compacted(msgspec.Struct, frozen=True, gc=False, tag="compacted", omit_defaults=True):
+    """From here on the model is sent less of what was before. The records before it stay, and so does what they are shown as."""
+
+    kind: Literal["summary", "trimmed"]  # trimmed: no model has summed up what is no longer sent
+    tokens_before: int
+    tokens_after: int  # an estimate
+    summary: str = ""  # the model's own words
+    note: str = ""  # what goes before them: why something is missing, the plan, running commands, changed files
+    kept: tuple[int, ...] | None = None  # records whose items are still sent; None: all
+    recent: int = 0  # the first of them that comes after note and summary; 0: none does
+    shortened: tuple[Shortened, ...] = ()
+    total: Usage | None = None  # of all answers of the conversation so far
+
+    def describe(self) -> str:
+        """For people, in a line."""
+        trimmed = "old outputs are no longer sent" if self.kept is None else "the oldest part of it is no longer sent"
+        how = "the model summed up what was before" if self.kind == "summary" else trimmed
+        return f"context compacted: {how} ({self.tokens_before} tokens before, about {self.tokens_after} after)"
 
 
 class Opened(msgspec.Struct, frozen=True, gc=False, tag="opened"):

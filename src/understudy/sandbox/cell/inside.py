@@ -19,9 +19,8 @@ from .kept_rules import KeptRules, Need
 from .mounts import Machine, View
 from .orders import BEGIN, Orders
 from .plan import BUBBLEWRAP, FULL, LANDLOCK, PLAIN, Kind, Plan
-from .programs import execute
+from .programs import Terminal, execute
 from .supervise import CommandWatch, Descendants, Namespace
-from .terminal import Terminal
 
 NOT_RUN = 125
 _ESTALE = 116

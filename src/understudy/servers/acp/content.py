@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from understudy.policy.visible import strip_terminal_escapes
 from understudy.protocol.items import ContentPart, InputImage, InputText, Message
 from understudy.servers.failures import InvalidParams, unknown_kind
+from understudy.text import strip_terminal_escapes
 
 Json = dict[str, Any]
 LONGEST_PATH = 4096

@@ -1,20 +1,86 @@
-"""ACP for one editor: a message in; its answer, and whatever follows from it, out through a sink."""
+"""ACP for one editor, on standard input and output: the table of methods, a message in and its answer out."""
 
 import logging
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
 
+from understudy import __version__
 from understudy.engine.engine import Engine
 from understudy.errors import UnknownConversation
 from understudy.protocol.callers import Caller
 from understudy.protocol.jsonrpc import INTERNAL_ERROR, Notification, Request, RequestId, error_line, result_line
-from understudy.servers.acp import params, prompting
+from understudy.servers.acp import params, sessions
+from understudy.servers.acp.content import Json
 from understudy.servers.acp.editor_peer import NOT_FOUND, EditorPeer
-from understudy.servers.acp.methods import METHODS
 from understudy.servers.failures import AGENT_ERROR, InvalidParams, InvalidRequest, MethodNotFound, RpcFault, to_rpc_fault
-from understudy.servers.line_dispatcher import LineDispatcher
 from understudy.servers.sink import Sink
+from understudy.servers.stdio import line_door
+from understudy.servers.stdio.line_door import LineDispatcher
+
+Handler = Callable[[EditorPeer, Request], Awaitable[Any]]
+"""Serves a request: returns its result (or a `LineAnswer`), or raises what the client is to be told."""
+
+
+VERSION = 1
+
+
+async def initialize(client: EditorPeer, request: Request) -> Json:
+    """A client that knows a later version is answered with ours, and goes on or hangs up."""
+    if client.initialized:
+        raise InvalidRequest("initialize was called before; it is called once")
+    asked = params.read(params.Initialize, request.params)
+    client.gives_texts = _gives_texts(asked.client_capabilities)
+    client.has_forms = _has_forms(asked.client_capabilities)
+    client.initialized = True
+    return {
+        "protocolVersion": VERSION,
+        "agentCapabilities": {
+            "loadSession": True,
+            "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
+            "mcpCapabilities": {"http": True, "sse": False},
+            "sessionCapabilities": {"list": {}, "resume": {}, "close": {}, "delete": {}},
+        },
+        "authMethods": [],
+        "agentInfo": {"name": "understudy", "title": "Understudy", "version": __version__},
+    }
+
+
+def _has_forms(capabilities: Json | None) -> bool:
+    match capabilities:
+        case {"elicitation": {"form": form}} if form not in (None, False):
+            return True
+        case _:
+            return False
+
+
+def _gives_texts(capabilities: Json | None) -> bool:
+    match capabilities:
+        case {"fs": {"readTextFile": True}}:
+            return True
+        case _:
+            return False
+
+
+async def authenticate(client: EditorPeer, request: Request) -> Json:
+    raise InvalidParams("Invalid params: there is nothing to log in to here; `understudy login` stores a provider's key")
+
+
+METHODS: dict[str, Handler] = {
+    "initialize": initialize,
+    "authenticate": authenticate,
+    "session/new": sessions.new,
+    "session/load": sessions.load,
+    "session/resume": sessions.resume,
+    "session/list": sessions.list_sessions,
+    "session/close": sessions.close,
+    "session/delete": sessions.delete,
+    "session/set_mode": sessions.set_mode,
+    "session/set_config_option": sessions.set_config_option,
+    "session/prompt": sessions.prompt,
+}
+
 
 logger = logging.getLogger(__name__)
 
@@ -36,9 +102,9 @@ class Dispatcher(LineDispatcher):
         try:
             match notification.method:
                 case "session/cancel":
-                    prompting.cancel(self._client, params.read(params.OneSession, notification.params).session_id)
+                    sessions.cancel(self._client, params.read(params.OneSession, notification.params).session_id)
                 case "$/cancel_request":
-                    prompting.cancel_request(self._client, params.read(params.CancelRequest, notification.params).request_id)
+                    sessions.cancel_request(self._client, params.read(params.CancelRequest, notification.params).request_id)
                 case _:
                     super().note(notification)
         except InvalidParams as error:
@@ -58,3 +124,8 @@ class Dispatcher(LineDispatcher):
         if isinstance(error, UnknownConversation):
             return msgspec.structs.replace(fault, code=NOT_FOUND)
         return msgspec.structs.replace(fault, code=INTERNAL_ERROR) if fault.code == AGENT_ERROR else fault
+
+
+def run(cli: Sequence[tuple[str, Any]] = ()) -> int:
+    """Serve until the input ends or a signal comes. Returns the exit code."""
+    return line_door.run("ACP", "acp", Dispatcher, cli)

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from understudy.servers.params_reading import read_params
+from understudy.servers.stdio.line_door import read_params
 
 
 class _Params(msgspec.Struct, rename="camel", kw_only=True):

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 from understudy.engine.activity import steps as a
 from understudy.engine.activity.fold import Activity
-from understudy.engine.broadcast import LiveDelta
+from understudy.engine.log.broadcast import LiveDelta
 from understudy.protocol import records as r
 from understudy.protocol.choices import SandboxMode
-from understudy.protocol.uuids import new_uuid
+from understudy.protocol.ids import new_uuid
 from understudy.servers.acp.content import Json, shown_blocks, text_block
 from understudy.servers.acp.settings import FULL_SANDBOX
 from understudy.servers.acp.tool_calls import ToolCalls

@@ -1,30 +1,115 @@
-"""A session that an editor has open: it is shown what happens there, asked what is asked there, and its prompts are answered."""
+"""A session that an editor has open: it is shown what happens there, asked what is asked there, and its prompts are answered.
+
+A prompt that waits for the end of its turn.
+
+Questions as `session/request_permission`, and what an editor's answers mean.
+"""
 
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from understudy.config.model import Config
-from understudy.engine.broadcast import LiveDelta, LiveEntry
-from understudy.engine.fold import merge
 from understudy.engine.handle import Handle
+from understudy.engine.log.broadcast import LiveDelta, LiveEntry
+from understudy.engine.log.fold import merge
+from understudy.engine.turn.approvals import CLIENT
+from understudy.engine.viewers.viewer import QuietViewer
 from understudy.errors import AgentError, ConfigError, UnknownConversation, report_bug
 from understudy.protocol.choices import Decision
 from understudy.protocol.jsonrpc import RequestId, Response, notification_line
 from understudy.protocol.ops import Cancel
-from understudy.protocol.records import Answers, Overrides, Question, TurnEnded, UserInputAsked, UserMessage
+from understudy.protocol.records import (
+    Answers,
+    BudgetAsked,
+    HookApprovalAsked,
+    Overrides,
+    Question,
+    TurnEnded,
+    UserInputAsked,
+    UserMessage,
+)
 from understudy.servers.acp.content import Json
-from understudy.servers.acp.editor_peer import EditorPeer
-from understudy.servers.acp.editor_texts import EditorTexts
-from understudy.servers.acp.permissions import options, read_answer
+from understudy.servers.acp.editor_peer import EditorPeer, EditorTexts
 from understudy.servers.acp.projection import Projection
-from understudy.servers.acp.prompt import RunningPrompt
 from understudy.servers.acp.settings import config_options, mode_of
-from understudy.servers.asked_questions import AskedQuestions, OnAnswer
+from understudy.servers.questions import NOT_READABLE, AskedQuestions, OnAnswer, unusable
 
 if TYPE_CHECKING:
     from understudy.servers.acp.user_input import OneByOne
+
+
+class Shown(Protocol):
+    def __call__(self, seq: int, callback: Callable[[], None]) -> None: ...
+
+
+class RunningPrompt(QuietViewer):
+    """`done` has the end of the turn once the client has been shown it; None: it was given up."""
+
+    def __init__(self, request_id: RequestId, when_shown: Shown) -> None:
+        self.request_id = request_id
+        self.message_id = ""
+        self.sent = False
+        self.cancelled = False
+        self.done: asyncio.Future[TurnEnded | None] = asyncio.get_running_loop().create_future()
+        self.when_shown = when_shown
+        self._seq = 0
+
+    def entry(self, live: LiveEntry) -> None:
+        self._seq = live.entry.seq
+
+    def ended(self, ended: TurnEnded) -> None:
+        self.when_shown(self._seq, lambda: self._settle(ended))
+
+    def failed(self, error: AgentError) -> None:
+        if self.done.done():
+            return
+        if self.cancelled:
+            self.done.set_result(None)
+        else:
+            self.done.set_exception(error)
+            self.done.exception()  # whoever waits is told; nobody may, once the server ends
+
+    def stop(self) -> None:
+        self.cancelled = True
+        self._settle(None)
+
+    def _settle(self, ended: TurnEnded | None) -> None:
+        if not self.done.done():
+            self.done.set_result(ended)
+
+
+_ALLOW = {"optionId": "approved", "name": "Allow", "kind": "allow_once"}
+_ALWAYS = {"optionId": "approved_for_session", "name": "Allow for this session", "kind": "allow_always"}
+_REJECT = {"optionId": "denied", "name": "Reject", "kind": "reject_once"}
+_STOP = {"optionId": "abort", "name": "Reject and stop", "kind": "reject_once"}
+_DECISIONS: dict[str, Decision] = {
+    "approved": "approved",
+    "approved_for_session": "approved_for_session",
+    "denied": "denied",
+    "abort": "abort",
+}
+
+
+def options(question: Question) -> list[Json]:
+    if isinstance(question, HookApprovalAsked):
+        return [_ALLOW, _REJECT, _STOP]
+    return [_ALLOW, _REJECT] if isinstance(question, BudgetAsked) else [_ALLOW, _ALWAYS, _REJECT, _STOP]
+
+
+def read_answer(response: Response) -> tuple[Decision, str]:
+    """What a person decided, and in whose name. Whatever cannot be understood is a no."""
+    if (refusal := unusable(response)) is not None:
+        return refusal
+    match response.result:
+        case {"outcome": {"outcome": "selected", "optionId": str(word)}} if word in _DECISIONS:
+            return _DECISIONS[word], CLIENT
+        case {"outcome": {"outcome": "cancelled"}}:
+            return "abort", CLIENT
+        case _:
+            return "denied", NOT_READABLE
+
 
 logger = logging.getLogger(__name__)
 

@@ -1,30 +1,66 @@
-"""Methods about sessions: begin one, open one again, list, close, delete, and choose how it works."""
+"""Methods about sessions: begin one, open one again, list, close, delete, choose how it works, and prompts with their end."""
 
 import asyncio
 import os
+import re
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
+from typing import Any
 
 from msgspec.structs import replace
 
 from understudy.config.model import Config
-from understudy.engine.durable import Durable
 from understudy.engine.handle import Handle
-from understudy.engine.log_path import path_to
+from understudy.engine.log.durable import Durable
+from understudy.engine.log.facts import path_to
 from understudy.errors import ConfigError, ConversationBusy
-from understudy.protocol.jsonrpc import Request
+from understudy.protocol.items import Message
+from understudy.protocol.jsonrpc import INTERNAL_ERROR, Request
 from understudy.protocol.ops import Delete, Resume
 from understudy.protocol.records import Entry, Overrides
 from understudy.servers.acp import params
-from understudy.servers.acp.content import Json
+from understudy.servers.acp.content import Json, pointed_at, read_prompt
 from understudy.servers.acp.editor_peer import EditorPeer, read_session_id
-from understudy.servers.acp.mcp_servers import server_overrides
+from understudy.servers.acp.params import McpServer
 from understudy.servers.acp.projection import Projection
-from understudy.servers.acp.session import EditorSession, update_line
+from understudy.servers.acp.session import EditorSession, RunningPrompt, update_line
 from understudy.servers.acp.settings import config_options, mode_overrides, modes, option_overrides
-from understudy.servers.failures import InvalidParams
-from understudy.servers.line_dispatcher import LineAnswer
-from understudy.servers.presentation import presentation_of
+from understudy.servers.failures import InvalidParams, ProtocolError
+from understudy.servers.stdio.line_door import LineAnswer
+from understudy.servers.wire_events.presentation import presentation_of
+
+MOST_SERVERS = 64
+_NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]+")
+
+
+def server_overrides(servers: Sequence[McpServer]) -> dict[str, Any]:
+    """Keys of `Overrides.config`. Raises `InvalidParams`."""
+    if len(servers) > MOST_SERVERS:
+        raise InvalidParams(f"Invalid params: `mcpServers` has {len(servers)} entries; {MOST_SERVERS} are the most")
+    found: dict[str, Any] = {}
+    for number, server in enumerate(servers):
+        name = _NOT_IN_NAMES.sub("-", server.name).strip("-") or f"server-{number + 1}"
+        if f"mcp_servers.{name}" in found:
+            raise InvalidParams(f"Invalid params: two entries of `mcpServers` are called {name!r}")
+        found[f"mcp_servers.{name}"] = _table(server, f"mcpServers[{number}]")
+    return found
+
+
+def _table(server: McpServer, where: str) -> dict[str, Any]:
+    match server.type:
+        case None | "stdio":
+            if not server.command:
+                raise InvalidParams(f"Invalid params: `{where}` has no `command`")
+            env = {variable.name: variable.value for variable in server.env or ()}
+            return {"command": server.command, "args": list(server.args or ()), "env": env}
+        case "http":
+            if not server.url:
+                raise InvalidParams(f"Invalid params: `{where}` has no `url`")
+            return {"url": server.url, "http_headers": {header.name: header.value for header in server.headers or ()}}
+        case other:
+            raise InvalidParams(f"Invalid params: `{where}` has the type {other!r}; a server is a program (`stdio`) or `http`")
+
 
 PAGE = 50
 READ_AT_ONCE = 256  # records in one step of the event loop: others are served between two
@@ -206,3 +242,66 @@ def _choose(session: EditorSession, chosen: Overrides) -> Config:
         return session.choose(chosen)
     except ConfigError as error:
         raise InvalidParams(str(error)) from None
+
+
+CANCELLED: Json = {"stopReason": "cancelled"}
+
+
+async def prompt(client: EditorPeer, request: Request) -> Json:
+    """One that comes while a turn runs joins it, and is answered at its end, too."""
+    asked = params.read(params.Prompt, request.params)
+    session = await opened(client, asked.session_id)
+    waiting = RunningPrompt(request.id, session.when_shown)
+    prompts = session.prompts
+    prompts.append(waiting)
+    try:
+        async with session.sending:
+            content = await read_prompt(asked.prompt)
+            if waiting.cancelled:
+                return CANCELLED
+            for path in pointed_at(asked.prompt) if client.gives_texts else ():
+                session.handle.unsaved_texts().note_likely(path)
+            await _send(session, waiting, Message("user", content))
+            if waiting.cancelled:  # while it was on its way; what comes behind it begins a turn of its own
+                await session.cancel_one(waiting)
+        ended = await waiting.done
+    finally:
+        if waiting in prompts:
+            prompts.remove(waiting)
+    if waiting.cancelled or ended is None or ended.reason == "interrupted":
+        return CANCELLED
+    if ended.reason == "failed":
+        raise ProtocolError(INTERNAL_ERROR, ended.message or "the turn failed", {"kind": "turn_failed"})
+    return {"stopReason": "end_turn"}
+
+
+async def _send(session: EditorSession, waiting: RunningPrompt, message: Message) -> None:
+    handle = session.handle
+    before, session.chosen = session.chosen, None
+    op = handle.message(message, before)
+    waiting.message_id = op.message.message_id
+    session.projection.own.add(waiting.message_id)
+    durable = Durable()
+    following = handle.follow(waiting, only_its_turn=True)
+    try:
+        await handle.submit(op, following, durable)
+        waiting.sent = True
+        await durable
+    except BaseException:
+        following.stop()
+        session.chosen = session.chosen or before
+        raise
+
+
+def cancel(client: EditorPeer, session_id: str) -> None:
+    """A notification: for a session that is not open here there is nothing to be done."""
+    with suppress(ProtocolError):
+        session = client.session(session_id)
+        session.handle.tasks.run(session.cancel())
+
+
+def cancel_request(client: EditorPeer, request_id: int | str) -> None:
+    """Of prompts: others are answered soon."""
+    for session in client.sessions.values():
+        for waiting in [waiting for waiting in session.prompts if waiting.request_id == request_id]:
+            session.handle.tasks.run(session.cancel_one(waiting))

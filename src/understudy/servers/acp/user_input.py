@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import Any, cast
 
-from understudy.engine.approvals import CLIENT
+from understudy.engine.turn.approvals import CLIENT
 from understudy.policy.user_input import input_text, one_line, option_text, read_answers
 from understudy.protocol.choices import Decision
 from understudy.protocol.jsonrpc import RequestId, Response
 from understudy.protocol.records import Answers, InputQuestion, UserInputAsked
 from understudy.servers.acp.content import Json, question_content
-from understudy.servers.client_answers import NOT_READABLE, unusable
+from understudy.servers.questions import NOT_READABLE, unusable
 
 Send = Callable[[str, Json, Callable[[Response], None]], RequestId]
 """Makes a request to the editor: its method, params, and who is told of the answer."""

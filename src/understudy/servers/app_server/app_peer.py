@@ -9,15 +9,14 @@ from understudy.engine.engine import Engine
 from understudy.engine.handle import Handle
 from understudy.errors import UnknownConversation
 from understudy.protocol.callers import Caller
-from understudy.protocol.ids import ConversationId
+from understudy.protocol.ids import ConversationId, read_uuid
 from understudy.protocol.jsonrpc import RequestId, Response
 from understudy.protocol.records import Overrides
-from understudy.protocol.uuids import read_uuid
 from understudy.servers.app_server.wire import Json, notification_line, request_line
 from understudy.servers.failures import InvalidRequest
-from understudy.servers.histories import Histories
-from understudy.servers.mcp.in_order import InOrder
+from understudy.servers.in_order import InOrder
 from understudy.servers.sink import Sink
+from understudy.servers.stdio.line_door import Histories
 
 if TYPE_CHECKING:
     from understudy.servers.app_server.thread_viewer import ThreadViewer

@@ -1,19 +1,70 @@
-"""The app server for one client: a message in; its answer, and whatever follows from it, out through a sink."""
+"""The app server for one client, on standard input and output: `initialize`, the table of methods, a message in and its answer
+out.
+"""
 
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
+
+from msgspec import Raw
 
 from understudy.engine.engine import Engine
 from understudy.protocol.callers import Caller
 from understudy.protocol.jsonrpc import Request, RequestId
-from understudy.servers.app_server import handshake
+from understudy.servers.app_server import params, surroundings, threads, turns
 from understudy.servers.app_server.app_peer import AppPeer
-from understudy.servers.app_server.introduction import Handshake
-from understudy.servers.app_server.methods import METHODS
-from understudy.servers.app_server.requests import Handler
-from understudy.servers.app_server.wire import error_line, result_line
+from understudy.servers.app_server.introduction import Handshake, introduce
+from understudy.servers.app_server.wire import Json, error_line, result_line
 from understudy.servers.failures import InvalidRequest, MethodNotFound
-from understudy.servers.line_dispatcher import LineDispatcher
+from understudy.servers.mcp.handshake import EarlyInput
 from understudy.servers.sink import Sink
+from understudy.servers.stdio import line_door
+from understudy.servers.stdio.line_door import LineDispatcher
+
+Handler = Callable[[AppPeer, Raw | None], Awaitable[Any]]
+"""Serves a request: returns its result (or a `LineAnswer`), or raises what the client is to be told."""
+
+
+async def initialize(client: AppPeer, given: Raw | None) -> Json:
+    if client.initialized:
+        raise InvalidRequest("Already initialized")
+    asked = params.read(params.Initialize, given)
+    who, can = asked.client_info, asked.capabilities
+    opted_out = (can.opt_out_notification_methods if can is not None else None) or ()
+    said = introduce(who.name, who.version, str(client.engine.home))
+    client.meet(who.name, frozenset(opted_out))
+    return dict(said)
+
+
+METHODS: dict[str, Handler] = {
+    "thread/start": threads.start,
+    "thread/resume": threads.resume,
+    "thread/fork": threads.fork,
+    "thread/list": threads.list_threads,
+    "thread/loaded/list": threads.loaded_list,
+    "thread/read": threads.read,
+    "thread/turns/list": threads.turns_list,
+    "thread/items/list": threads.items_list,
+    "thread/name/set": threads.rename,
+    "thread/archive": threads.archive,
+    "thread/unarchive": threads.unarchive,
+    "thread/delete": threads.delete,
+    "thread/unsubscribe": threads.unsubscribe,
+    "thread/compact/start": threads.compact,
+    "thread/settings/update": turns.update_settings,
+    "turn/start": turns.start,
+    "turn/steer": turns.steer,
+    "turn/interrupt": turns.interrupt,
+    "model/list": surroundings.list_models,
+    "config/read": surroundings.read_config,
+    "account/read": surroundings.read_account,
+    "account/login/start": surroundings.log_in,
+    "account/logout": surroundings.log_out,
+    "getAuthStatus": surroundings.auth_status,
+    "permissionProfile/list": surroundings.list_profiles,
+    "collaborationMode/list": surroundings.list_modes,
+    "skills/list": surroundings.list_skills,
+    "hooks/list": surroundings.list_hooks,
+}
 
 
 class Dispatcher(LineDispatcher):
@@ -29,7 +80,7 @@ class Dispatcher(LineDispatcher):
 
     def _handler(self, method: str) -> Handler:
         if method == "initialize":
-            return handshake.initialize
+            return initialize
         if not self._client.initialized:
             raise InvalidRequest("Not initialized")
         handler = METHODS.get(method)
@@ -42,3 +93,12 @@ class Dispatcher(LineDispatcher):
 
     def error_line(self, request_id: RequestId | None, code: int, message: str, data: Any = None) -> bytes:
         return error_line(request_id, code, message, data)
+
+
+def run(early: EarlyInput, cli: Sequence[tuple[str, Any]] = ()) -> int:
+    """Serve until the input ends or a signal comes. Returns the exit code."""
+
+    def make(engine: Engine, caller: Caller, sink: Sink) -> Dispatcher:
+        return Dispatcher(engine, caller, sink, early.handshake)
+
+    return line_door.run("the app server's protocol", "app-server", make, cli, early)

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from understudy.protocol.choices import ApprovalPolicy, Mode, SandboxMode
-from understudy.servers.params_reading import read_params
+from understudy.servers.stdio.line_door import read_params
 
 MOST_NESTED = 64  # levels of a config or a schema
 

@@ -9,8 +9,8 @@ from understudy.protocol.records import Overrides
 from understudy.servers.app_server.app_peer import AppPeer
 from understudy.servers.app_server.params import SandboxPolicy, Settings, TurnSettings
 from understudy.servers.app_server.wire import Json
+from understudy.servers.arguments import MOST_NESTED, table
 from understudy.servers.failures import InvalidParams
-from understudy.servers.mcp.arguments import MOST_NESTED, table
 
 PROFILES: dict[str, SandboxMode] = {
     ":read-only": "read-only",

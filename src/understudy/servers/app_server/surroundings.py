@@ -1,8 +1,15 @@
-"""Methods about what is there around threads: models, configuration, the account, profiles and skills."""
+"""Methods about what is there around threads: models, configuration, the account, profiles and skills.
 
+A call that may wait for a person or a lock, in a thread of its own, which does not keep an ending process alive.
+"""
+
+import asyncio
 import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 from msgspec import Raw
@@ -13,7 +20,6 @@ from understudy.config.providers import BY_ID
 from understudy.errors import ConfigError, MissingKey
 from understudy.models.auth import Credentials
 from understudy.models.families import EFFORTS, family_of
-from understudy.models.in_thread import in_thread
 from understudy.models.prices import models_of
 from understudy.models.provider_keys import ProviderKeys, key_problem
 from understudy.models.providers import Provider, find_provider
@@ -24,7 +30,30 @@ from understudy.servers.app_server.app_peer import AppPeer
 from understudy.servers.app_server.settings import PROFILES
 from understudy.servers.app_server.wire import Json
 from understudy.servers.failures import InvalidParams, InvalidRequest
-from understudy.servers.line_dispatcher import LineAnswer
+from understudy.servers.stdio.line_door import LineAnswer
+
+T = TypeVar("T")
+
+
+async def in_thread(act: Callable[[], T]) -> T:
+    loop = asyncio.get_running_loop()
+    returned: asyncio.Future[T] = loop.create_future()
+
+    def run() -> None:
+        try:
+            found = act()
+        except Exception as error:
+            tell(lambda error=error: returned.set_exception(error))
+        else:
+            tell(lambda: returned.set_result(found))
+
+    def tell(settle: Callable[[], None]) -> None:
+        with suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(lambda: None if returned.done() else settle())
+
+    threading.Thread(target=run, daemon=True).start()
+    return await returned
+
 
 _USUAL_EFFORTS = ("low", "medium", "high")
 _DESCRIBED = {
@@ -134,7 +163,7 @@ async def list_skills(client: AppPeer, given: Raw | None) -> Json:
 
 def _skills_in(client: AppPeer, cwd: str) -> Json:
     from understudy.config.sandbox import places_of
-    from understudy.engine.skills import find_skills
+    from understudy.engine.setup.skills import find_skills
 
     try:
         config = client.engine.configure(Overrides(cwd=cwd))

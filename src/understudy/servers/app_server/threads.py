@@ -6,8 +6,8 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from understudy.config.model import Config
-from understudy.engine.durable import Durable
 from understudy.engine.handle import Handle
+from understudy.engine.log.durable import Durable
 from understudy.errors import BadRequest, ConfigError, ConversationBusy, Damaged
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import Message
@@ -15,13 +15,22 @@ from understudy.protocol.ops import Archive, Delete, Resume
 from understudy.protocol.records import Opened, Overrides, UserMessage
 from understudy.servers.app_server import params
 from understudy.servers.app_server.app_peer import AppPeer, read_thread_id
-from understudy.servers.app_server.history import Log, last_cursor, page_of, read_log
 from understudy.servers.app_server.settings import config_of, thread_overrides
-from understudy.servers.app_server.thread_shape import NOT_LOADED, listed_thread, opened_thread, status_of, thread_object
+from understudy.servers.app_server.thread_shape import (
+    NOT_LOADED,
+    Log,
+    last_cursor,
+    listed_thread,
+    opened_thread,
+    page_of,
+    read_log,
+    status_of,
+    thread_object,
+)
 from understudy.servers.app_server.thread_viewer import ThreadViewer
 from understudy.servers.app_server.wire import Json
 from understudy.servers.failures import InvalidParams, InvalidRequest
-from understudy.servers.line_dispatcher import LineAnswer
+from understudy.servers.stdio.line_door import LineAnswer
 
 DEFAULT_PAGE = 25
 LARGEST_PAGE = 100

@@ -4,9 +4,9 @@ from typing import Any
 
 from msgspec import Raw
 
-from understudy.engine.durable import Durable
-from understudy.engine.fold import merge
 from understudy.engine.handle import Handle
+from understudy.engine.log.durable import Durable
+from understudy.engine.log.fold import merge
 from understudy.errors import AgentError
 from understudy.protocol.items import ContentPart, InputImage, InputText, Message
 from understudy.protocol.ops import Cancel
@@ -18,7 +18,7 @@ from understudy.servers.app_server.thread_viewer import MOST_WAITING, ThreadView
 from understudy.servers.app_server.turn_shape import turn_object
 from understudy.servers.app_server.wire import Json
 from understudy.servers.failures import InvalidParams, InvalidRequest, unknown_kind
-from understudy.servers.line_dispatcher import LineAnswer
+from understudy.servers.stdio.line_door import LineAnswer
 
 KINDS = ("text", "image", "localImage", "skill", "mention")
 
@@ -134,7 +134,7 @@ async def interrupt(client: AppPeer, given: Raw | None) -> Json:
 async def _terms(schema: dict[str, Any] | None) -> Terms | None:
     if schema is None:
         return None
-    from understudy.engine.answer_form.schema import schema_problem, shape_problem  # few turns have one
+    from understudy.engine.turn.answer_form import schema_problem, shape_problem  # few turns have one
 
     problem = shape_problem(schema) or await schema_problem(schema)
     if problem is not None:

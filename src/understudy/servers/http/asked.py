@@ -1,10 +1,62 @@
-"""One HTTP request as the server sees it: its headers, each at most once where that matters, and its body up to a limit."""
+"""One HTTP request as the server sees it: its headers, the room that its body may take, and bodies and queries read strictly."""
 
+import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl
 
+import msgspec
+
+from understudy.protocol.jsonrpc import why_unreadable
 from understudy.servers.http.answers import Receive, Refusal
-from understudy.servers.http.body_room import HeldBody
+
+TIMES_ONE = 4  # the largest request; one caller may have half of that
+SMALL_BYTES = 64 * 1024  # of each body are not counted: a small request is never refused because others send large ones
+
+
+class BodyRoom:
+    def __init__(self, largest: int) -> None:
+        self._most = TIMES_ONE * largest
+        self._held = 0
+        self._by_caller: dict[str, int] = {}
+
+    def hold(self, caller: str, size: int) -> None:
+        """So many bytes more. Raises `Refusal` where that is too much; what was held before still is."""
+        theirs = self._by_caller.get(caller, 0) + size
+        if self._held + size > self._most or theirs > self._most // 2:
+            reason = "too many large requests are on their way to this server at once; send this one again in a moment"
+            raise Refusal(503, reason, headers=((b"retry-after", b"2"),))
+        self._held += size
+        self._by_caller[caller] = theirs
+
+    def give_back(self, caller: str, size: int) -> None:
+        self._held -= size
+        left = self._by_caller.get(caller, 0) - size
+        if left > 0:
+            self._by_caller[caller] = left
+        else:
+            self._by_caller.pop(caller, None)
+
+
+class HeldBody:
+    """The part of that which one request has."""
+
+    def __init__(self, room: BodyRoom, caller: str) -> None:
+        self._room = room
+        self._caller = caller
+        self._size = 0
+
+    def grow(self, size: int) -> None:
+        """The body has so many bytes by now. Raises `Refusal`."""
+        if size > SMALL_BYTES:
+            self._room.hold(self._caller, size - self._size)
+            self._size = size
+
+    def give_back(self) -> None:
+        if self._size:
+            self._room.give_back(self._caller, self._size)
+            self._size = 0
+
 
 # Sent twice, one of them might be read by a proxy before us, and the other one by us.
 _ONCE = frozenset({
@@ -82,3 +134,60 @@ class ClientLeft(Exception):
 
 def _too_large(most: int) -> Refusal:
     return Refusal(413, f"a request may have at most {most >> 20} MB; the server's `understudy.serve.max_body_mb` sets it")
+
+
+MOST_QUOTED = 500  # characters, of what was sent
+T = TypeVar("T")
+
+
+def read_body(body: bytes, kind: type[T]) -> T:
+    """Raises `Refusal`."""
+    try:
+        found = msgspec.json.decode(body or b"{}", type=kind)
+        _check_names(body)
+    except msgspec.ValidationError as error:
+        raise Refusal(400, f"the body does not fit: {_told(error, kind)}") from None
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise Refusal(400, f"the body should be one object in JSON: {why_unreadable(body, error)}") from None
+    return found
+
+
+def read_query(query: bytes, kind: type[T]) -> T:
+    """Raises `Refusal`."""
+    try:
+        pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, strict_parsing=True, errors="strict") if query else []
+    except ValueError:
+        raise Refusal(400, "the query of the address should be NAME=VALUE&…, in percent-encoded UTF-8") from None
+    values: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in values:
+            raise Refusal(400, f"`{name[:MOST_QUOTED]}` is in the query twice")
+        values[name] = value
+    try:
+        return msgspec.convert(values, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise Refusal(400, f"the query does not fit: {_told(error, kind)}") from None
+
+
+def _check_names(body: bytes) -> None:
+    """A member that is there twice might be read by a proxy once, and by us the other time. Raises `Refusal`."""
+    if body:
+        json.loads(body, object_pairs_hook=_check_pairs, parse_int=_passed_over, parse_float=_passed_over)
+
+
+def _check_pairs(pairs: list[tuple[str, Any]]) -> None:
+    names: set[str] = set()
+    for name, _ in pairs:
+        if name in names:
+            raise Refusal(400, f"`{name[:MOST_QUOTED]}` is in an object of the body twice")
+        names.add(name)
+
+
+def _passed_over(number: str) -> None:
+    """Numbers are read already; only names are looked at here."""
+
+
+def _told(error: msgspec.ValidationError, kind: type[Any]) -> str:
+    known = ", ".join(f"`{name}`" for name in kind.__struct_encode_fields__)
+    told = str(error)[:MOST_QUOTED]
+    return f"{told}. Known are: {known}" if "unknown field" in told else told

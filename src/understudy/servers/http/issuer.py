@@ -1,6 +1,10 @@
 """Tokens that an issuer has signed (JWT): whose they are and what they allow, and what clients are told of where to get one.
 
 The name of the caller is the subject, their rights are scopes. Tokens are for this server alone: their audience is its address.
+
+What a signed token lacks for a request of MCP: told before anything is done, so that a client can ask its issuer for more.
+
+It is about scopes, not about conversations: whether the caller may touch the one that is meant, its handler decides.
 """
 
 import logging
@@ -15,13 +19,45 @@ from joserfc import jwt
 from joserfc.errors import JoseError, SecurityWarning
 from joserfc.jwk import GuestProtocol, Key
 
-from understudy.config.issued import IssuedChoices
+from understudy.config.serve import IssuedChoices
 from understudy.config.tokens import DEFAULT_RIGHTS, RIGHTS
-from understudy.models.http import HttpClient
+from understudy.net import HttpClient
 from understudy.protocol.callers import LOCAL_NAME, Caller, Limits, Right
+from understudy.protocol.jsonrpc import Request
 from understudy.servers.http.answers import Refusal, Send, encode, send_answer
 from understudy.servers.http.issuer_keys import IssuerKeys
 from understudy.servers.http.principals import DOOR, Principal
+from understudy.servers.mcp.tool_table import Offer
+
+_METHODS: dict[str, tuple[Right, ...]] = {
+    "tasks/get": ("read",),
+    "tasks/update": ("approve", "read"),
+    "tasks/cancel": ("run", "read"),
+}
+
+
+class _ToolCall(msgspec.Struct):
+    name: str
+    arguments: dict[str, Any] | None = None
+
+
+def lacking_rights(caller: Caller, request: Request, offer: Offer) -> list[Right]:
+    """Rights that the request needs, and that the caller has on no conversation at all."""
+    return [right for right in _needed(request, offer) if right not in caller.rights and right not in caller.others]
+
+
+def _needed(request: Request, offer: Offer) -> tuple[Right, ...]:
+    if request.method != "tools/call":
+        return _METHODS.get(request.method, ())
+    try:
+        called = msgspec.json.decode(request.params or b"{}", type=_ToolCall)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return ()  # whoever serves it says what is wrong
+    tool = offer.tools.get(called.name)
+    if tool is None:
+        return ()
+    return (*tool.needs, *(right for name, right in tool.needs_with.items() if name in (called.arguments or {})))
+
 
 logger = logging.getLogger(__name__)
 

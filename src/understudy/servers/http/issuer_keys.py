@@ -15,8 +15,8 @@ from joserfc.errors import JoseError
 from joserfc.jwk import JWKRegistry, Key
 
 from understudy.errors import AgentError
-from understudy.models.http import HttpClient, HttpFailure
-from understudy.models.http.url import parse_url
+from understudy.net import HttpClient, HttpFailure
+from understudy.net.addresses import parse_url
 from understudy.servers.http.guards import is_loopback
 
 logger = logging.getLogger(__name__)

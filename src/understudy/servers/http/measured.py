@@ -7,8 +7,7 @@ from typing import Any, Protocol
 
 from understudy.servers.http.answers import Message, Receive, Send
 from understudy.servers.http.metrics import Metrics
-from understudy.servers.json_log import without_tokens
-from understudy.servers.request_scope import REQUEST, RequestScope
+from understudy.servers.process.request_scope import REQUEST, RequestScope, without_tokens
 
 logger = logging.getLogger("understudy.requests")
 

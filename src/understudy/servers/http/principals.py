@@ -15,7 +15,7 @@ from understudy.errors import ConfigError
 from understudy.protocol.callers import LOCAL, Caller, Limits, PersonBudget, by_door
 from understudy.protocol.choices import SandboxMode
 from understudy.servers.http.answers import Refusal
-from understudy.servers.request_scope import note_caller
+from understudy.servers.process.request_scope import note_caller
 
 if TYPE_CHECKING:
     from understudy.servers.http.issuer import Issuer

@@ -1,4 +1,7 @@
-"""The way to one HTTP client: messages become events of a stream, or one answer in JSON where nothing came before it."""
+"""The way to one HTTP client: messages become events of a stream, or one answer in JSON where nothing came before it.
+
+Messages as server-sent events, byte for byte.
+"""
 
 import asyncio
 from collections import deque
@@ -6,7 +9,26 @@ from collections.abc import Callable
 from typing import Final
 
 from understudy.protocol.jsonrpc import RequestId
-from understudy.servers.http import sse
+
+PING = b": ping\r\n\r\n"  # keeps proxies and clients from taking silence for the end
+HEADERS = (
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-cache, no-transform"),
+    (b"x-accel-buffering", b"no"),
+)
+EVENT = b"id: %b\r\nevent: message\r\ndata: %b\r\n\r\n"  # its id, and a line of JSON without its end
+
+
+def event(message: bytes, event_id: bytes | None = None) -> bytes:
+    """`message` is one line of JSON, with or without its end."""
+    name = b"" if event_id is None else b"id: " + event_id + b"\r\n"
+    return name + b"event: message\r\ndata: " + message.rstrip(b"\n") + b"\r\n\r\n"
+
+
+def priming(event_id: bytes, retry_ms: int) -> bytes:
+    """Tells a client from where it can resume, before there is anything to show."""
+    return b"id: %b\r\ndata: \r\nretry: %d\r\n\r\n" % (event_id, retry_ms)
+
 
 CONGESTED_BYTES = 1024 * 1024  # that a client has not taken yet
 MOST_BYTES = 64 * 1024 * 1024  # after which a client that does not read is given up
@@ -50,18 +72,18 @@ class StreamSink:
         for line in message.splitlines():
             event_id = None if mark is None else mark()
             if not isinstance(event_id, Skip):
-                self._put(sse.event(line, event_id))
+                self._put(event(line, event_id))
 
     def send_event(self, line: bytes, event_id: bytes) -> None:
         """One line of JSON without its end, as an event with this id: a history has thousands of them."""
         if not (self.closed or self.over):
-            self._put(sse.EVENT % (event_id, line))
+            self._put(EVENT % (event_id, line))
 
     def answer(self, message: bytes, related_to: RequestId) -> None:
         if self.closed or self.over:
             return
         if self.begun:
-            self._put(sse.event(message))  # without an id: whoever misses it comes back with the id before it
+            self._put(event(message))  # without an id: whoever misses it comes back with the id before it
         else:
             self.json = message
         self.end()
@@ -74,7 +96,7 @@ class StreamSink:
 
     def prime(self, event_id: bytes, retry_ms: int) -> None:
         if not (self.closed or self.over):
-            self._put(sse.priming(event_id, retry_ms))
+            self._put(priming(event_id, retry_ms))
 
     def begin(self) -> None:
         """It is a stream, also before anything was sent."""

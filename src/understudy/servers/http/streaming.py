@@ -1,9 +1,12 @@
-"""A sink's messages onto a connection, until there are no more or the client has left."""
+"""A sink's messages onto a connection, until there are no more or the client has left.
+
+A request that is at work, and the way its answer takes: JSON where nothing came before it, else a stream.
+"""
 
 import asyncio
 import logging
 
-from understudy.servers.http import sse
+from understudy.servers.http import stream_sink
 from understudy.servers.http.answers import Headers, Receive, Send, send_answer
 from understudy.servers.http.stream_sink import StreamSink
 
@@ -45,7 +48,7 @@ async def send_stream(sink: StreamSink, receive: Receive, send: Send, headers: H
 
 async def _stream(sink: StreamSink, left: "_Leaving", send: Send, headers: Headers, taken: bytes) -> None:
     sink.begin()
-    await send({"type": "http.response.start", "status": 200, "headers": [*sse.HEADERS, *headers]})
+    await send({"type": "http.response.start", "status": 200, "headers": [*stream_sink.HEADERS, *headers]})
     await send({"type": "http.response.body", "body": taken, "more_body": True})
     while not left.happened:
         taken = await sink.take(PING_SECONDS)
@@ -53,7 +56,7 @@ async def _stream(sink: StreamSink, left: "_Leaving", send: Send, headers: Heade
             return
         if not taken and sink.over:
             break
-        await send({"type": "http.response.body", "body": taken or sse.PING, "more_body": True})
+        await send({"type": "http.response.body", "body": taken or stream_sink.PING, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
 
 
@@ -79,3 +82,28 @@ class _Leaving:
 
     def stop(self) -> None:
         self._task.cancel()
+
+
+class Exchange:
+    """One for each era, which says what is to be done when the connection has its answer or is gone."""
+
+    __slots__ = ("headers", "sink")
+
+    def __init__(self, sink: StreamSink, headers: Headers = ()) -> None:
+        self.sink = sink
+        self.headers = headers
+
+    @property
+    def status(self) -> int:
+        """Of an answer that is JSON."""
+        return 200
+
+    async def run(self, receive: Receive, send: Send) -> None:
+        try:
+            if await send_json_or_stream(self.sink, receive, send, self.headers) is not None:
+                await send_json(self.sink, send, self.status, self.headers)
+        finally:
+            self.finish()
+
+    def finish(self) -> None:
+        raise NotImplementedError

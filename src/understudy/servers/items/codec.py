@@ -6,15 +6,15 @@ from typing import Any, cast
 
 from understudy.engine.activity import steps as a
 from understudy.engine.activity.fold import Activity
-from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.handle import Handle
+from understudy.engine.log.broadcast import LiveDelta, LiveEntry
 from understudy.protocol import records as r
 from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.protocol.choices import Decision
 from understudy.protocol.items import FunctionCall
 from understudy.servers.items import shapes as s
 from understudy.servers.report import report_of
-from understudy.servers.rest.questions import seconds_to_answer, shown_question
+from understudy.servers.rest.events import seconds_to_answer, shown_question
 
 MOST_TURNS = 8  # of which something may still come: commands outlive their turns
 _SETTLED: dict[str, s.Status] = {"done": "done", "refused": "declined", "unfinished": "failed", "cut": "cut"}

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.handle import Handle
+from understudy.engine.log.broadcast import LiveDelta, LiveEntry
 from understudy.protocol.records import Entry
 from understudy.servers.items.codec import ItemCodec
 from understudy.servers.items.shapes import Update

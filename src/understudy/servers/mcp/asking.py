@@ -1,14 +1,22 @@
-"""Approval questions as `elicitation/create`, and answers in every shape that clients send."""
+"""Approval questions as `elicitation/create`, and answers in every shape that clients send.
+
+Keys of questions: short ones that any process understands, so that an answer can come to another than the one that asked.
+
+A key names the conversation and marks the question among those that are open there. It opens nothing by itself: whoever answers is
+held to their rights.
+"""
 
 import logging
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from hashlib import sha256
 from typing import Any
 
 import msgspec
 
-from understudy.engine.approvals import CLIENT
 from understudy.engine.handle import Handle
-from understudy.policy.budget_words import budget_question
+from understudy.engine.turn.approvals import CLIENT
 from understudy.policy.mcp_tools import tool_message, tool_question, tool_reason
+from understudy.policy.question_text import budget_question
 from understudy.policy.questions import (
     CommandQuestion,
     PatchQuestion,
@@ -19,10 +27,9 @@ from understudy.policy.questions import (
     patch_question,
     patch_reason,
 )
-from understudy.policy.quoting import quote_command
-from understudy.policy.visible import make_visible
 from understudy.policy.words import script_of
 from understudy.protocol.choices import Decision
+from understudy.protocol.ids import ConversationId, read_uuid, uuid_bytes, uuid_of
 from understudy.protocol.jsonrpc import RequestId, Response
 from understudy.protocol.ops import Decide
 from understudy.protocol.records import (
@@ -34,13 +41,88 @@ from understudy.protocol.records import (
     ToolApprovalAsked,
     UserInputAsked,
 )
-from understudy.servers.client_answers import unusable
 from understudy.servers.failures import InvalidParams
 from understudy.servers.mcp.peer import Peer, UnansweredQuestion
-from understudy.servers.mcp.question_names import AskedQuestion, question_name
-from understudy.servers.presentation import presentation_of
-from understudy.servers.seed_events import changes_on_wire
+from understudy.servers.questions import unusable
 from understudy.servers.sink import Sink
+from understudy.servers.wire_events.presentation import presentation_of
+from understudy.servers.wire_events.seed_events import changes_on_wire
+from understudy.text import make_visible, quote_command
+
+_PREFIX = "q."
+_UUID_BYTES = 16
+_MARK_BYTES = 16
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class QuestionName(msgspec.Struct, frozen=True):
+    conversation_id: ConversationId
+    mark: bytes
+
+
+class AskedQuestion(msgspec.Struct, frozen=True):
+    question: Question
+    turn: str
+    asked_at: float
+
+
+def digest_of(question: Question) -> bytes:
+    return sha256(_encode(question)).digest()[:8]
+
+
+def question_name(conversation_id: str, turn: str, question: Question, asked_at: float) -> str:
+    raw = uuid_bytes(conversation_id) + _mark(turn, question.call_id, digest_of(question), asked_at)
+    return _PREFIX + urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def read_question_name(text: object) -> QuestionName | None:
+    """None for what cannot be one of ours."""
+    if not isinstance(text, str) or not text.startswith(_PREFIX):
+        return None
+    body = text[len(_PREFIX) :]
+    try:
+        raw = urlsafe_b64decode(body.encode() + b"=" * (-len(body) % 4))
+        if len(raw) == _UUID_BYTES + _MARK_BYTES:
+            return QuestionName(ConversationId(uuid_of(raw[:_UUID_BYTES])), raw[_UUID_BYTES:])
+        return _read_long(raw)
+    except (ValueError, msgspec.MsgspecError):
+        return None
+
+
+def find_asked(handle: Handle, name: QuestionName) -> AskedQuestion | None:
+    """The open question that the key means: no other one, nor an earlier one that only reads the same."""
+    facts = handle.facts
+    turn = facts.turn or ""
+    for call_id, question in facts.questions.items():
+        asked_at = facts.asked_at.get(call_id, 0.0)
+        if name.conversation_id == handle.id and name.mark == _mark(turn, call_id, digest_of(question), asked_at):
+            return AskedQuestion(question, turn, asked_at)
+    return None
+
+
+def _mark(turn: str, call_id: str, digest: bytes, asked_at: float) -> bytes:
+    return sha256(_encode((turn, call_id, digest, asked_at))).digest()[:_MARK_BYTES]
+
+
+class _LongName(msgspec.Struct, frozen=True, array_like=True):
+    """What the keys of earlier builds say themselves."""
+
+    conversation_id: str
+    turn: str
+    call_id: str
+    digest: bytes
+    asked_at: float = 0.0
+
+
+_decode_long = msgspec.msgpack.Decoder(_LongName).decode
+
+
+def _read_long(raw: bytes) -> QuestionName | None:
+    name = _decode_long(raw)
+    if read_uuid(name.conversation_id) != name.conversation_id:
+        return None
+    return QuestionName(ConversationId(name.conversation_id), _mark(name.turn, name.call_id, name.digest, name.asked_at))
+
 
 logger = logging.getLogger(__name__)
 
@@ -201,7 +283,7 @@ def _changes(question: PatchApprovalAsked, handle: Handle) -> dict[str, Any]:
     """In the shapes that its events have."""
     if presentation_of(handle).wire == "seed":
         return changes_on_wire(question.changes)
-    from understudy.servers.modern_events import changes_on_wire as modern_changes  # only where it is configured
+    from understudy.servers.wire_events.modern_events import changes_on_wire as modern_changes  # only where it is configured
 
     return modern_changes(question.changes)
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
-from understudy.engine.durable import Durable
 from understudy.engine.engine import Engine
 from understudy.engine.handle import Handle
+from understudy.engine.log.durable import Durable
 from understudy.errors import AgentError
 from understudy.protocol.callers import Caller
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.jsonrpc import RequestId, result_line
 from understudy.servers.failures import to_rpc_error
-from understudy.servers.mcp.in_order import InOrder
+from understudy.servers.in_order import InOrder
 from understudy.servers.mcp.peer import Peer
 from understudy.servers.sink import Sink
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from understudy.servers.mcp.rounds import AskedAgain
     from understudy.servers.mcp.stream_viewer import Snapshots, StreamViewer
     from understudy.servers.mcp.task_board import TaskBoard
-    from understudy.servers.presentation import Presentation
+    from understudy.servers.wire_events.presentation import Presentation
 
 logger = logging.getLogger(__name__)
 

@@ -1,22 +1,52 @@
-"""A `codex` or `codex-reply` call as a viewer of its conversation: its events, its questions, and one answer at the end."""
+"""A `codex` or `codex-reply` call as a viewer of its conversation: its events, its questions, and one answer at the end.
+
+An event's way onto the wire: the same `params` under one method or two, put together from ready bytes.
+"""
 
 from typing import TYPE_CHECKING, Any
 
-from understudy.engine.approvals import CLIENT
-from understudy.engine.broadcast import LiveDelta, LiveEntry
-from understudy.engine.durable import Durable
+import msgspec
+
 from understudy.engine.handle import Handle
+from understudy.engine.log.broadcast import LiveDelta, LiveEntry
+from understudy.engine.log.durable import Durable
+from understudy.engine.turn.approvals import CLIENT
 from understudy.errors import AgentError
 from understudy.protocol.items import Message
+from understudy.protocol.jsonrpc import RequestId
 from understudy.protocol.records import ApprovalDecided, Question, Terms, TurnEnded
 from understudy.servers.failures import answer_result, failed_result, thread_note, to_text
 from understudy.servers.mcp.call import Call
-from understudy.servers.mcp.envelopes import Envelope
-from understudy.servers.presentation import Presentation
+from understudy.servers.mcp.peer import Methods
 from understudy.servers.report import report_of
+from understudy.servers.wire_events.event_codec import Encoded
+from understudy.servers.wire_events.presentation import Presentation
 
 if TYPE_CHECKING:
     from understudy.servers.mcp.progress import Progress
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Envelope:
+    """For one call. `codex/event` first, then the event's own name as the method."""
+
+    def __init__(self, methods: Methods, *, request_id: RequestId, thread_id: str, plain_method: bool) -> None:
+        meta = _encode({"requestId": request_id, "threadId": thread_id})
+        self._before_turn = b'"params":{"_meta":' + meta + b',"id":"'
+        self._both = methods == "both" and plain_method
+        self.silent = methods == "none"  # the client is to get no events
+        self._numbered = plain_method
+
+    def wrap(self, event: Encoded, turn: str) -> bytes:
+        if not self._numbered and turn == "0":
+            turn = ""  # the modern face has no number for the configuration
+        params = self._before_turn + turn.encode() + b'","msg":' + event.msg + b"}}\n"
+        framed = b'{"jsonrpc":"2.0","method":"codex/event",' + params
+        if not self._both:
+            return framed
+        return framed + b'{"jsonrpc":"2.0","method":"' + event.type + b'",' + params
 
 
 SERVER_ENDED = "the server ended before the turn did; continue with codex-reply, which asks an open question again"
@@ -157,10 +187,7 @@ class CallViewer:
         if work is None or work.schema != schema:
             self.answer_failure(OTHER_FORM)
             return
-        from understudy.engine.answer_form.schema import (  # loaded already: the turn has checked the answer
-            parse_answer,
-            without_fence,
-        )
+        from understudy.engine.turn.answer_form import parse_answer, without_fence
 
         details = {"output": parse_answer(text), **self.details()}
         self.answer(answer_result(without_fence(text), self.handle.id, (), **details))

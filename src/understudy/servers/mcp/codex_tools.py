@@ -5,18 +5,17 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from understudy.engine.durable import Durable
 from understudy.engine.handle import Handle
+from understudy.engine.log.durable import Durable
 from understudy.errors import AgentError, ConfigError, InvalidArguments, LacksRight, NotAllowed, TooManyTurns, UnknownConversation
-from understudy.protocol.ids import ConversationId
+from understudy.protocol.ids import ConversationId, read_uuid
 from understudy.protocol.items import ContentPart, InputText, Message
 from understudy.protocol.ops import Cancel, Delete
 from understudy.protocol.records import Overrides, Terms
-from understudy.protocol.uuids import read_uuid
-from understudy.servers.mcp import arguments
+from understudy.servers import arguments
 from understudy.servers.mcp.call import LATER, Call, Later
 from understudy.servers.mcp.call_viewer import CallViewer
-from understudy.servers.presentation import presentation_from
+from understudy.servers.wire_events.presentation import presentation_from
 
 if TYPE_CHECKING:
     from understudy.places.places import Places
@@ -86,7 +85,7 @@ def _has_terms(values: dict[str, Any]) -> bool:
 
 
 async def _read_terms(values: dict[str, Any]) -> Terms | None:
-    from understudy.servers.mcp.terms import read_terms  # few calls have any
+    from understudy.servers.terms import read_terms  # few calls have any
 
     try:
         return await read_terms(values)

@@ -8,9 +8,9 @@ import msgspec
 from understudy.engine.handle import Handle
 from understudy.errors import InvalidArguments
 from understudy.protocol.choices import DECISIONS
+from understudy.protocol.ids import read_uuid
 from understudy.protocol.items import ContentPart, InputImage, InputText
-from understudy.protocol.uuids import read_uuid
-from understudy.servers.mcp.arguments import (
+from understudy.servers.arguments import (
     SESSION_MEMBERS,
     TERM_MEMBERS,
     WHAT_AN_ID_IS,

@@ -1,24 +1,61 @@
-"""The conversation tools: for user interfaces that attach at any moment, catch up, follow live, leave and come back."""
+"""The conversation tools: for user interfaces that attach at any moment, catch up, follow live, leave and come back.
 
+A page of `conversationsList`, as clients see it.
+"""
+
+from datetime import UTC, datetime
 from typing import Any
 
-from understudy.engine.approvals import CLIENT
-from understudy.engine.durable import Durable
+from understudy.engine.engine import Engine
 from understudy.engine.handle import Handle
+from understudy.engine.log.durable import Durable
+from understudy.engine.turn.approvals import CLIENT
 from understudy.errors import ConfigError, InvalidArguments, TooManyTurns, UnknownConversation
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import InputText, Message
 from understudy.protocol.ops import Accepted, Archive, Cancel, Decide, Delete, Interrupt
 from understudy.protocol.records import UserInputAsked
+from understudy.servers.arguments import WHERE_IDS_ARE, Arguments, overrides_from
 from understudy.servers.mcp import conversation_arguments as arguments
-from understudy.servers.mcp.arguments import WHERE_IDS_ARE, Arguments, overrides_from
 from understudy.servers.mcp.asking import read_decision
 from understudy.servers.mcp.call import LATER, Call, Later, OnceDurable
-from understudy.servers.mcp.conversation_rows import page_of_rows
 from understudy.servers.mcp.results import WithMeta
 from understudy.servers.mcp.stream_viewer import Snapshots, StreamViewer
-from understudy.servers.mcp.terms import read_terms
-from understudy.servers.presentation import presentation_of
+from understudy.servers.terms import read_terms
+from understudy.servers.wire_events.presentation import presentation_of
+from understudy.store.log import Listed, Page
+
+
+async def page_of_rows(page: Page, engine: Engine) -> dict[str, Any]:
+    result: dict[str, Any] = {"conversations": [await _row(listed, engine) for listed in page.rows]}
+    if page.next_cursor is not None:
+        result["next_cursor"] = page.next_cursor
+    return result
+
+
+async def _row(listed: Listed, engine: Engine) -> dict[str, Any]:
+    standing = await engine.standing_of(listed)
+    listed, summary = standing.listed, standing.listed.summary
+    row: dict[str, Any] = {
+        "conversation_id": listed.conversation_id,
+        "title": summary.title,
+        "created_at": _rfc3339(listed.created_at),
+        "updated_at": _rfc3339(listed.updated_at),
+        "status": standing.status,
+        "message_count": summary.message_count,
+        "cwd": summary.cwd,
+        "model": summary.model,
+        "pending": list(summary.pending),
+        **summary.spent(),
+    }
+    if standing.going_on:
+        row["running"] = standing.going_on.shown()
+    return row
+
+
+def _rfc3339(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
 
 DEFAULT_PAGE = 50
 LARGEST_PAGE = 200

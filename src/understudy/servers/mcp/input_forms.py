@@ -2,15 +2,15 @@
 
 from typing import Any, cast
 
-from understudy.engine.approvals import CLIENT
+from understudy.engine.turn.approvals import CLIENT
 from understudy.errors import InvalidArguments
 from understudy.policy.user_input import input_text, one_line, read_answers
 from understudy.protocol.choices import Decision
 from understudy.protocol.jsonrpc import Response
 from understudy.protocol.ops import Answer, Decide
 from understudy.protocol.records import Answers, InputQuestion, UserInputAsked
-from understudy.servers.client_answers import unusable
 from understudy.servers.failures import InvalidParams
+from understudy.servers.questions import unusable
 
 CANCELLED = "the client put the question away without an answer"
 EMPTY = "the client sent the form back without an answer"

@@ -1,17 +1,82 @@
-"""Requests of the era without sessions. Each stands alone: it says of itself what its client is, and ends with its answer."""
+"""Requests of the era without sessions: what can be asked, how results look, and each request served alone."""
 
 import asyncio
+from typing import Any
+
+import msgspec
 
 from understudy.engine.engine import Engine
 from understudy.errors import AgentError
 from understudy.protocol.callers import Caller
 from understudy.protocol.jsonrpc import Request
-from understudy.servers.mcp.call import SERVER_ENDED, Call, ClientContext
-from understudy.servers.mcp.modern_methods import find_modern_handler
+from understudy.servers.failures import InvalidParams, MethodNotFound
+from understudy.servers.mcp.call import METHOD_SHAPE, SERVER_ENDED, Call, ClientContext, Handler, Later
+from understudy.servers.mcp.handshake import MODERN
+from understudy.servers.mcp.modern import LIST_TTL_MS, ModernShape, discovered, read_meta
 from understudy.servers.mcp.peer import Peer
-from understudy.servers.mcp.task_board import TaskBoard
-from understudy.servers.mcp.tool_table import Offer
+from understudy.servers.mcp.rounds import AskedAgain, Rounds
+from understudy.servers.mcp.task_board import TaskBoard, declares_tasks
+from understudy.servers.mcp.task_methods import METHODS as TASK_METHODS
+from understudy.servers.mcp.tool_table import Offer, find_tool, list_of_tools
 from understudy.servers.sink import Sink
+
+_decode_asked = msgspec.json.Decoder(AskedAgain).decode
+
+
+def find_modern_handler(call: Call, method: str, offer: Offer) -> Handler:
+    """Also says how the answer looks. Raises what the client is to be told."""
+    handshake, call.client.capabilities = read_meta(call.arguments)
+    call.client.peer.meet(handshake, MODERN)
+    call.shape = ModernShape(METHOD_SHAPE)
+
+    if method == "tools/call":
+        return _tool_handler(call, offer)
+
+    async def list_tools(call: Call) -> dict[str, Any]:
+        return list_of_tools(offer)
+
+    async def discover(call: Call) -> dict[str, Any]:
+        return discovered(offer.capabilities)
+
+    async def listen(call: Call) -> Later:
+        from understudy.servers.mcp.task_methods import listen  # few clients do
+
+        return await listen(call, offer.subscriptions)
+
+    match method:
+        case "tools/list":
+            call.shape = ModernShape(METHOD_SHAPE, {"ttlMs": LIST_TTL_MS, "cacheScope": "public"})
+            return list_tools
+        case "server/discover":
+            return discover
+        case "subscriptions/listen":
+            return listen
+        case _ if (handler := offer.methods.get(method) or TASK_METHODS.get(method)) is not None:
+            return handler
+        case _:
+            raise MethodNotFound(method)
+
+
+def _tool_handler(call: Call, offer: Offer) -> Handler:
+    params = call.arguments
+    try:
+        asked = _decode_asked(params)
+    except msgspec.MsgspecError as error:
+        raise InvalidParams(f"Invalid params of tools/call: {error}") from None
+    try:
+        handler = find_tool(call, offer.tools)
+    finally:
+        call.shape = ModernShape(call.shape)
+    call.client.asked = asked
+    if not offer.tools[asked.name].watches_turn:
+        return handler
+    rounds = Rounds(call, asked)
+    call.client.call_viewer = rounds.make_viewer
+    if asked.request_state is not None:
+        return rounds.take_up
+    if call.client.board is not None and declares_tasks(call.client.capabilities):
+        call.client.call_viewer = call.client.board.maker(rounds.make_viewer)
+    return handler
 
 
 def alone(engine: Engine, caller: Caller, board: TaskBoard, sink: Sink) -> ClientContext:

@@ -3,9 +3,7 @@
 import asyncio
 from typing import Any
 
-from understudy.policy.budget_words import amount
-from understudy.policy.quoting import quote_command
-from understudy.policy.visible import make_visible
+from understudy.policy.question_text import amount
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import FunctionCall, Message, Reasoning
 from understudy.protocol.jsonrpc import RequestId, notification_line
@@ -36,6 +34,7 @@ from understudy.protocol.records import (
     UserInputAsked,
 )
 from understudy.servers.sink import Sink
+from understudy.text import make_visible, quote_command
 
 HEARTBEAT_SECONDS = 5.0
 LONGEST = 200

@@ -21,15 +21,14 @@ from understudy.protocol.jsonrpc import Response
 from understudy.protocol.ops import Decide, Resume
 from understudy.protocol.records import Question
 from understudy.servers.failures import InvalidParams
-from understudy.servers.mcp.asking import check_answer, decision_on, question_params
+from understudy.servers.mcp.asking import check_answer, decision_on, find_asked, question_name, question_params, read_question_name
 from understudy.servers.mcp.call import LATER, Call, Later
 from understudy.servers.mcp.call_viewer import CallViewer
 from understudy.servers.mcp.codex_tools import cancel_turn
 from understudy.servers.mcp.progress import Progress
-from understudy.servers.mcp.question_names import find_asked, question_name, read_question_name
 from understudy.servers.mcp.waiting_calls import answer_unfinished
-from understudy.servers.presentation import Presentation, presentation_of
 from understudy.servers.sealing import IdSeal
+from understudy.servers.wire_events.presentation import Presentation, presentation_of
 
 if TYPE_CHECKING:
     from understudy.engine.engine import Engine

@@ -5,7 +5,7 @@ from typing import Any
 
 from understudy.errors import InvalidArguments
 from understudy.protocol.choices import SEARCH_ROLES
-from understudy.servers.mcp.arguments import Arguments, count, one_in, text
+from understudy.servers.arguments import Arguments, count, one_in, text
 from understudy.servers.mcp.call import Call
 from understudy.store.search.asked import Hit, Wanted
 from understudy.store.search.moments import read_since

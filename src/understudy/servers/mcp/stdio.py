@@ -9,11 +9,10 @@ from typing import Any
 from understudy.engine.engine import Engine
 from understudy.protocol.callers import LOCAL, by_door
 from understudy.servers import pipes
-from understudy.servers.lines import read_message
 from understudy.servers.mcp.dispatcher import Dispatcher
-from understudy.servers.mcp.early_initialize import EarlyInput
-from understudy.servers.pipe_sink import PipeSink
-from understudy.servers.process import Ending, run_server
+from understudy.servers.mcp.handshake import EarlyInput
+from understudy.servers.pipes import PipeSink, read_message
+from understudy.servers.process.process import Ending, run_server
 
 LAST_WORDS_SECONDS = 0.3
 LONGEST_FIRST = 4096  # bytes of a line that may go before others

@@ -10,19 +10,19 @@ from typing import Any
 
 import msgspec
 
-from understudy.engine.broadcast import LiveDelta, LiveEntry
-from understudy.engine.eager import EagerTasks
-from understudy.engine.following import is_reasoning
 from understudy.engine.handle import Handle
+from understudy.engine.log.broadcast import LiveDelta, LiveEntry
+from understudy.engine.steps import EagerTasks
+from understudy.engine.viewers.following import is_reasoning
 from understudy.errors import AgentError, report_bug
 from understudy.protocol.jsonrpc import RequestId, notification_line
 from understudy.protocol.records import Entry, Opened, Question, TextDelta, TurnEnded, TurnStarted, UserMessage
-from understudy.servers.event_codec import Encoded
 from understudy.servers.mcp.asking import ask_peer, withdraw_closed
 from understudy.servers.mcp.peer import Peer
-from understudy.servers.presentation import Presentation
-from understudy.servers.seed_events import encode_user_message
 from understudy.servers.sink import Sink
+from understudy.servers.wire_events.event_codec import Encoded
+from understudy.servers.wire_events.presentation import Presentation
+from understudy.servers.wire_events.seed_events import encode_user_message
 
 logger = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode

@@ -15,7 +15,6 @@ from understudy.engine.handle import Handle
 from understudy.errors import AgentError, ConversationBusy, NotAllowed, UnknownConversation
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Resume
-from understudy.servers.ended_ids import EndedIds
 from understudy.servers.failures import InvalidParams
 from understudy.servers.mcp.call import Call, ClientContext, MakeViewer
 from understudy.servers.mcp.call_viewer import CallViewer
@@ -24,7 +23,8 @@ from understudy.servers.mcp.peer import Peer
 from understudy.servers.mcp.progress import Progress
 from understudy.servers.mcp.task_names import TaskName, mark_of, read_task_id, ttl_as_told, write_task_id
 from understudy.servers.mcp.task_viewer import TaskViewer
-from understudy.servers.presentation import Presentation, presentation_of
+from understudy.servers.sealing import EndedIds
+from understudy.servers.wire_events.presentation import Presentation, presentation_of
 
 TASKS = f"{PREFIX}tasks"
 NO_MESSAGE = "taken back"  # instead of its id: it came into no log

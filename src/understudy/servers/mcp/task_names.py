@@ -12,7 +12,7 @@ import msgspec
 
 from understudy.config.home import state_dir
 from understudy.engine.engine import Engine
-from understudy.protocol.uuids import uuid_bytes, uuid_of
+from understudy.protocol.ids import uuid_bytes, uuid_of
 from understudy.servers.sealing import IdSeal
 
 LONGEST_ID = 48  # characters

@@ -5,9 +5,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from understudy.engine.broadcast import LiveDelta, LiveEntry
-from understudy.engine.durable import Durable
 from understudy.engine.handle import Handle
+from understudy.engine.log.broadcast import LiveDelta, LiveEntry
+from understudy.engine.log.durable import Durable
 from understudy.errors import AgentError, NotAllowed
 from understudy.protocol.items import Message
 from understudy.protocol.jsonrpc import RequestId
@@ -24,14 +24,13 @@ from understudy.protocol.records import (
     UserInputAsked,
 )
 from understudy.servers.failures import failed_result, to_text
-from understudy.servers.mcp.asking import CANNOT_BE_ASKED, CLIENT_GONE, question_params, why_unasked
+from understudy.servers.mcp.asking import CANNOT_BE_ASKED, CLIENT_GONE, question_name, question_params, why_unasked
 from understudy.servers.mcp.call import Call, ClientContext
 from understudy.servers.mcp.call_viewer import CallViewer
 from understudy.servers.mcp.peer import Peer
 from understudy.servers.mcp.progress import describe, describe_asking
-from understudy.servers.mcp.question_names import question_name
 from understudy.servers.mcp.task_names import TaskName, written_time
-from understudy.servers.presentation import Presentation
+from understudy.servers.wire_events.presentation import Presentation
 
 POLL_MS = 1000  # between two looks at a task, as clients are told
 EXPIRED = "the task has expired, and nobody else can be asked for approval"

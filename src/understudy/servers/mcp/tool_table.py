@@ -10,14 +10,14 @@ import msgspec
 from understudy.errors import AgentError
 from understudy.protocol.callers import Right
 from understudy.protocol.jsonrpc import LARGEST_ID
+from understudy.servers.arguments import did_you_mean
 from understudy.servers.failures import InvalidParams
 from understudy.servers.mcp import codex_tools, results
 from understudy.servers.mcp import tool_descriptions as described
-from understudy.servers.mcp.arguments import did_you_mean
 from understudy.servers.mcp.call import AnswerShape, Call, Handler
 
 if TYPE_CHECKING:
-    from understudy.servers.mcp.subscriptions import Subscriptions
+    from understudy.servers.mcp.task_methods import Subscriptions
 
 logger = logging.getLogger(__name__)
 

@@ -1,0 +1,1 @@
+"""`proto`: submissions as lines in, events as lines out."""

@@ -1,29 +1,33 @@
-"""`proto` for one client: submissions in, events out, about one conversation at a time."""
+"""`proto` for one client, on standard input and output: submissions in, events out, about one conversation at a time."""
 
+import asyncio
 import logging
-from typing import assert_never
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, assert_never
 
 import msgspec
 
-from understudy.engine.approvals import CLIENT
-from understudy.engine.broadcast import LiveDelta, LiveEntry
 from understudy.engine.engine import Engine
-from understudy.engine.fold import merge
-from understudy.engine.following import QuietViewer
 from understudy.engine.handle import Handle
+from understudy.engine.log.broadcast import LiveDelta, LiveEntry
+from understudy.engine.log.fold import merge
+from understudy.engine.turn.approvals import CLIENT
+from understudy.engine.viewers.following import QuietViewer
 from understudy.errors import AgentError, BadRequest, ConversationBusy, report_bug
 from understudy.protocol import ops
-from understudy.protocol.callers import Caller
-from understudy.protocol.ids import ConversationId
+from understudy.protocol.callers import LOCAL, Caller, by_door
+from understudy.protocol.ids import ConversationId, read_uuid
 from understudy.protocol.items import Message
 from understudy.protocol.records import Opened, Overrides, Question
-from understudy.protocol.uuids import read_uuid
+from understudy.servers import pipes
 from understudy.servers.mcp.asking import read_decision
 from understudy.servers.mcp.conversation_arguments import read_content
-from understudy.servers.presentation import presentation_of
-from understudy.servers.process import Ending
+from understudy.servers.pipes import MOST_BYTES, OverlongLine, PipeSink
+from understudy.servers.process.process import Ending, hide_memory, run_server
 from understudy.servers.proto import submissions as sent
 from understudy.servers.sink import Sink
+from understudy.servers.wire_events.presentation import presentation_of
 
 logger = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
@@ -233,3 +237,38 @@ class _Viewer(QuietViewer):
     def failed(self, error: AgentError) -> None:
         line = b'{"id":"","msg":%b}\n' % _encode({"type": "error", "message": f"nothing more can be shown: {error}"})
         self._sink.send(line, None)
+
+
+LAST_WORDS_SECONDS = 0.3
+TOO_LONG = f"a line may have at most {MOST_BYTES} bytes"
+
+
+def run(cli: Sequence[tuple[str, Any]] = ()) -> int:
+    """Serve until the input ends, `shutdown` is submitted or a signal comes. Returns the exit code."""
+    hide_memory()
+    return run_server("submissions and events on standard input and output", partial(_serve, cli))
+
+
+async def _serve(cli: Sequence[tuple[str, Any]], ending: Ending) -> int:
+    engine = Engine(cli=cli)
+    sink = PipeSink(asyncio.get_running_loop())
+    session = ProtoSession(engine, by_door(LOCAL, "proto"), sink, ending)
+    await pipes.open_output(sink, ending)
+    try:
+        await session.begin(Overrides())
+    except AgentError as error:  # another `configure_session` may do
+        session.tell("0", {"type": "error", "message": str(error)})
+
+    def receive(line: bytes) -> None:
+        if isinstance(line, OverlongLine):
+            session.tell("", {"type": "error", "message": TOO_LONG})
+        else:
+            session.receive(line)
+
+    await pipes.open_input(receive, sink, ending)
+    code = await ending.wait()
+    await engine.close()
+    session.close()
+    sink.flush()
+    await sink.taken(LAST_WORDS_SECONDS)  # a client that still reads gets what is left
+    return code

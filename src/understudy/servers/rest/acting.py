@@ -4,10 +4,10 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from understudy.engine.approvals import CLIENT
-from understudy.engine.durable import Durable
 from understudy.engine.engine import Engine
 from understudy.engine.handle import Handle
+from understudy.engine.log.durable import Durable
+from understudy.engine.turn.approvals import CLIENT
 from understudy.errors import InvalidArguments, TooManyTurns
 from understudy.policy.user_input import read_answers
 from understudy.protocol.callers import Caller
@@ -15,12 +15,12 @@ from understudy.protocol.choices import ApprovalPolicy, Decision, Mode, SandboxM
 from understudy.protocol.items import ContentPart, InputText, Message
 from understudy.protocol.ops import Answer, Decide, Delete
 from understudy.protocol.records import ApprovalDecided, Entry, Overrides, Question, Terms, UserInputAsked
-from understudy.servers.mcp.arguments import table
+from understudy.servers.arguments import table
 from understudy.servers.rest.failures import Conflict, NotThere
 from understudy.servers.rest.rows import conversation_of
 from understudy.servers.rest.shapes import Accepted, Answered, Decided, Stopped
-from understudy.servers.rest.times import rfc3339
 from understudy.servers.rest.visits import RestAnswer, Visit
+from understudy.servers.times import rfc3339
 
 READ_BACK = 512  # records, at once, in search of who has answered a question
 MOST_READ_BACK = 50_000
@@ -252,7 +252,7 @@ async def content_of(
 async def terms_of(new: Chosen) -> Terms | None:
     if new.output_schema is None and new.budget is None:
         return None
-    from understudy.servers.mcp.terms import check_budget, check_schema, read_terms  # few messages have any
+    from understudy.servers.terms import check_budget, check_schema, read_terms  # few messages have any
 
     for name, value, check in (("output_schema", new.output_schema, check_schema), ("budget", new.budget, check_budget)):
         if value is not None and (problem := check(value)) is not None:

@@ -5,23 +5,19 @@ import logging
 import msgspec
 
 from understudy.engine.engine import Engine
-from understudy.servers.http import sse
+from understudy.servers.http import stream_sink
 from understudy.servers.http.answers import Headers, Refusal, Send
-from understudy.servers.http.asked import Asked, ClientLeft
-from understudy.servers.http.body_room import BodyRoom, HeldBody
+from understudy.servers.http.asked import Asked, BodyRoom, ClientLeft, HeldBody, read_body, read_query
+from understudy.servers.http.browsers import Login, Visitor
 from understudy.servers.http.guards import is_json
 from understudy.servers.http.principals import Principals
 from understudy.servers.http.stream_sink import StreamSink
 from understudy.servers.http.streaming import send_stream
-from understudy.servers.page.browsers import Visitor
-from understudy.servers.page.logins import Login
-from understudy.servers.rest.bodies import read_body, read_query
 from understudy.servers.rest.changes import Changes, ChangesStream
-from understudy.servers.rest.event_stream import EventStream
+from understudy.servers.rest.event_stream import EventStream, WhoWatches
 from understudy.servers.rest.failures import to_refusal
 from understudy.servers.rest.routes import Route, Routes
 from understudy.servers.rest.visits import RestAnswer, Visit
-from understudy.servers.rest.who_watches import WhoWatches
 
 logger = logging.getLogger(__name__)
 
@@ -134,7 +130,7 @@ class RestDoor:
             sink.end()
 
 
-GUARDING_STREAM: Headers = tuple(header for header in GUARDING if header[0] not in dict(sse.HEADERS))
+GUARDING_STREAM: Headers = tuple(header for header in GUARDING if header[0] not in dict(stream_sink.HEADERS))
 
 
 async def _send(send: Send, answer: RestAnswer) -> None:

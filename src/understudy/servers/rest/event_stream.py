@@ -1,15 +1,57 @@
-"""`…/events` as a stream: everything after a place in the log, then what happens, from one cursor."""
+"""`…/events` as a stream: everything after a place in the log, then what happens, from one cursor.
 
+Ids of events: `RECORD.NUMBER`, and how much of unfinished texts was given by then. They say by themselves where a stream stands,
+so that any process can resume it from the log.
+
+Telling those who watch a conversation who else does: soon after somebody has come or left, and then not again for a moment.
+
+When a server comes back, thousands of streams do: telling each of them of each of the others would take all memory there is.
+"""
+
+import asyncio
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from understudy.engine.broadcast import LiveDelta, LiveEntry
+import msgspec
+
+from understudy.engine.engine import Engine
 from understudy.engine.handle import Handle
-from understudy.engine.pace import PAGE_RECORDS
+from understudy.engine.log.broadcast import LiveDelta, LiveEntry
+from understudy.engine.steps import PAGE_RECORDS
 from understudy.errors import AgentError
+from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, Question, TurnEnded, TurnStarted
 from understudy.servers.http.stream_sink import StreamSink
-from understudy.servers.rest.positions import EventPosition, write_position
+
+_FORM = re.compile(r"(\d{1,15})(?:\.(\d{1,6})(?:\.([a-z0-9-]{1,4000}))?)?", re.ASCII)
+_GIVEN = re.compile(r"([trw]|o[0-9a-f]{8})-(\d{1,15})", re.ASCII)
+
+
+class EventPosition(msgspec.Struct, frozen=True):
+    record: int
+    events: int | None = None  # of that record; None: all
+    given: Mapping[str, int] = {}
+
+
+def write_position(record: int, events: int, given: Mapping[str, int]) -> bytes:
+    text = f"{record}.{events}"
+    return (text + "." + "--".join([f"{mark}-{length}" for mark, length in given.items()]) if given else text).encode()
+
+
+def read_position(text: str) -> EventPosition | None:
+    """None for what is none of ours."""
+    found = _FORM.fullmatch(text)
+    if found is None:
+        return None
+    given: dict[str, int] = {}
+    for part in (found[3] or "").split("--") if found[3] else ():
+        mark = _GIVEN.fullmatch(part)
+        if mark is None:
+            return None
+        given[mark[1]] = int(mark[2])
+    return EventPosition(int(found[1]), None if found[2] is None else int(found[2]), given)
+
 
 READ_BACK = PAGE_RECORDS  # at once, in search of the beginning of a turn
 MOST_READ_BACK = 1024
@@ -119,3 +161,70 @@ class EventStream:
     def _send(self, line: bytes) -> None:
         self._id = write_position(self._record, self._events, self.following.given_marks)
         self.sink.send_event(line, self._id)
+
+
+REST_SECONDS = 0.1  # between two rounds in one conversation, and longer for many:
+SECONDS_FOR_EACH = 0.001
+AT_ONCE = 16  # streams that are told for a share of a step
+_encode = msgspec.json.Encoder().encode
+
+
+class _Round(msgspec.Struct):
+    """Of one conversation."""
+
+    streams: dict[EventStream, None]
+    changed: bool = False  # since they were told
+    under_way: bool = False
+
+
+class WhoWatches:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._loop = asyncio.get_running_loop()
+        self._rounds: dict[ConversationId, _Round] = {}
+        self._ended = False
+
+    def come(self, stream: EventStream) -> None:
+        self._rounds.setdefault(stream.handle.id, _Round({})).streams[stream] = None
+        self._tell_soon(stream.handle.id)
+
+    def leave(self, stream: EventStream) -> None:
+        one = self._rounds.get(stream.handle.id)
+        if one is not None and one.streams.pop(stream, stream) is None:
+            self._tell_soon(stream.handle.id)
+
+    def end(self) -> None:
+        """Nobody is told anything more."""
+        self._ended = True
+        self._rounds.clear()
+
+    def _tell_soon(self, conversation_id: ConversationId) -> None:
+        one = self._rounds.get(conversation_id)
+        if one is None or self._ended:
+            return
+        one.changed = True
+        if not one.under_way:
+            one.under_way = True
+            self._loop.call_soon(self._begin_round, conversation_id)
+
+    def _begin_round(self, conversation_id: ConversationId) -> None:
+        one = self._rounds.get(conversation_id)
+        if one is None:
+            return
+        if not one.streams:
+            del self._rounds[conversation_id]
+        elif one.changed:
+            one.changed = False
+            self._engine.tasks.run(self._tell_all(conversation_id, one))
+        else:
+            one.under_way = False
+
+    async def _tell_all(self, conversation_id: ConversationId, one: _Round) -> None:
+        line = _encode({"msg": {"type": "viewers", "viewers": self._engine.viewers_of(conversation_id)}})
+        for number, stream in enumerate(tuple(one.streams)):
+            if number % AT_ONCE == 0:
+                await self._engine.pace.take(1)
+            if stream in one.streams and not stream.sink.congested:
+                stream.tell(line)
+        if not self._ended:
+            self._loop.call_later(REST_SECONDS + SECONDS_FOR_EACH * len(one.streams), self._begin_round, conversation_id)

@@ -1,16 +1,16 @@
 """`…/items`: a conversation as items, a page of them or a stream that goes on."""
 
-from understudy.engine.following import is_reasoning
 from understudy.engine.handle import Handle
+from understudy.engine.viewers.following import is_reasoning
 from understudy.servers.http.answers import Refusal
 from understudy.servers.http.guards import accepts
 from understudy.servers.items.codec import ItemCodec
 from understudy.servers.items.lines import ItemLines
 from understudy.servers.items.shapes import AnyItem, Items
-from understudy.servers.presentation import presentation_of
 from understudy.servers.rest.event_stream import EventStream, codec_at
 from understudy.servers.rest.reading import EventsWanted, span_of, stream_of
 from understudy.servers.rest.visits import Visit
+from understudy.servers.wire_events.presentation import presentation_of
 
 
 async def items(visit: Visit, wanted: EventsWanted) -> Items | EventStream:

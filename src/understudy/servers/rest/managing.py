@@ -5,8 +5,8 @@ from typing import Annotated
 import msgspec
 
 from understudy.errors import InvalidArguments
+from understudy.protocol.ids import read_uuid
 from understudy.protocol.ops import Archive, Delete
-from understudy.protocol.uuids import read_uuid
 from understudy.servers.rest.failures import Conflict
 from understudy.servers.rest.rows import conversation_of
 from understudy.servers.rest.shapes import Done, Renamed, Undone

@@ -1,4 +1,7 @@
-"""Handlers that only read: who asks, the list, one conversation, its events as a page or as a stream."""
+"""Handlers that only read: who asks, the list, one conversation, its events as a page or as a stream.
+
+`…/report`: all that one turn did and used. The results of calls have a brief form of it.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -8,22 +11,38 @@ import msgspec
 
 from understudy import __version__
 from understudy.config.tokens import MODES, RIGHTS
-from understudy.engine.following import is_reasoning
 from understudy.engine.handle import Handle
+from understudy.engine.viewers.following import is_reasoning
 from understudy.errors import AgentError
 from understudy.protocol.choices import ApprovalPolicy
 from understudy.protocol.records import Overrides
 from understudy.servers.http.answers import Refusal
 from understudy.servers.http.guards import accepts
 from understudy.servers.http.stream_sink import StreamSink
-from understudy.servers.presentation import presentation_of
-from understudy.servers.rest.event_stream import EventStream, StreamCodec, codec_at
+from understudy.servers.report import report_of
+from understudy.servers.rest.event_stream import EventPosition, EventStream, StreamCodec, codec_at, read_position
 from understudy.servers.rest.events import RestCodec
-from understudy.servers.rest.listing import ListQuery, list_rows
-from understudy.servers.rest.positions import EventPosition, read_position
-from understudy.servers.rest.rows import conversation_of
-from understudy.servers.rest.shapes import Conversation, Me, Rows
+from understudy.servers.rest.failures import NotThere
+from understudy.servers.rest.rows import ListQuery, conversation_of, list_rows
+from understudy.servers.rest.shapes import Conversation, Me, Report, Rows
 from understudy.servers.rest.visits import RestAnswer, Visit
+from understudy.servers.wire_events.presentation import presentation_of
+
+
+class ReportWanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    turn: Annotated[str, msgspec.Meta(description="of this turn; without it: of the last one")] | None = None
+
+
+async def report(visit: Visit, wanted: ReportWanted) -> Report:
+    handle = await visit.find()
+    turn = handle.last_turn if wanted.turn is None else wanted.turn
+    if turn is None:
+        raise NotThere("no turn has begun in this conversation")
+    work = await handle.read_work(turn)
+    if work is None:
+        raise NotThere("no such turn in this conversation; its events name them")
+    return Report(turn=turn, **report_of(work, "full"))
+
 
 LATELY = 50  # conversations, in search of folders and models
 

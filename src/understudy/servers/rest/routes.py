@@ -6,20 +6,8 @@ from typing import Any, Literal
 import msgspec
 
 from understudy.servers.items.shapes import Items
-from understudy.servers.rest import (
-    acting,
-    changes,
-    diffs,
-    exporting,
-    images,
-    items,
-    managing,
-    reading,
-    reports,
-    searching,
-    shapes,
-)
-from understudy.servers.rest.listing import ListQuery
+from understudy.servers.rest import acting, changes, diffs, exporting, items, managing, reading, searching, shapes
+from understudy.servers.rest.rows import ListQuery
 
 Method = Literal["GET", "POST", "DELETE"]
 Handler = Callable[..., Awaitable[Any]]
@@ -152,10 +140,10 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "GET",
         ONE + "/report",
-        reports.report,
+        reading.report,
         "All that a turn did and used",
         shapes.Report,
-        query=reports.ReportWanted,
+        query=reading.ReportWanted,
     ),
     Route(
         "GET",
@@ -168,7 +156,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "GET",
         ONE + "/images/{seq}/{number}",
-        images.image,
+        exporting.image,
         "An image that an event names",
         kinds=("image/png", "image/jpeg", "image/gif", "image/webp"),
     ),

@@ -6,8 +6,8 @@ import msgspec
 
 from understudy.protocol.choices import SearchRole
 from understudy.servers.rest.shapes import SearchHit, SearchHits
-from understudy.servers.rest.times import rfc3339
 from understudy.servers.rest.visits import Visit
+from understudy.servers.times import rfc3339
 from understudy.store.search.asked import Wanted
 from understudy.store.search.moments import HOW, read_since
 

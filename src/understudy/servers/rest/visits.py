@@ -8,11 +8,10 @@ from understudy.engine.engine import Engine
 from understudy.engine.handle import Handle
 from understudy.errors import UnknownConversation
 from understudy.protocol.callers import Caller, by_door
-from understudy.protocol.ids import ConversationId
-from understudy.protocol.uuids import read_uuid
+from understudy.protocol.ids import ConversationId, read_uuid
 from understudy.servers.http.answers import Headers
 from understudy.servers.http.asked import Asked
-from understudy.servers.page.browsers import Visitor
+from understudy.servers.http.browsers import Visitor
 
 if TYPE_CHECKING:
     from understudy.servers.rest.changes import Changes

@@ -10,10 +10,10 @@ import msgspec
 from understudy.engine.activity import steps as a
 from understudy.engine.activity.fold import Activity
 from understudy.policy.question_text import question_text
-from understudy.policy.quoting import quote_command
 from understudy.protocol import records as r
 from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.protocol.items import InputImage, Message
+from understudy.text import quote_command
 
 
 class Said(msgspec.Struct, frozen=True):

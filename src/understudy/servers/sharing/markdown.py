@@ -3,13 +3,13 @@
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from understudy.engine.fold import State
-from understudy.engine.log_path import path_to
-from understudy.policy.visible import make_visible, strip_terminal_escapes
+from understudy.engine.log.facts import path_to
+from understudy.engine.log.fold import State
 from understudy.protocol.records import Entry
-from understudy.servers.rest.times import rfc3339
 from understudy.servers.sharing.blocks import Block, Changed, Noted, Planned, Ran, Said, blocks_of, title_of
 from understudy.servers.sharing.masking import Masked, Masking
+from understudy.servers.times import rfc3339
+from understudy.text import make_visible, strip_terminal_escapes
 
 _TICKS = re.compile("`+")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")

@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
 
-from understudy.engine.fold import State
-from understudy.engine.log_path import path_to
-from understudy.policy.visible import make_visible, strip_terminal_escapes
+from understudy.engine.log.facts import path_to
+from understudy.engine.log.fold import State
 from understudy.protocol.records import Entry
-from understudy.servers.rest.times import rfc3339
 from understudy.servers.sharing.blocks import Block, Changed, Noted, Planned, Ran, Said, blocks_of, title_of
 from understudy.servers.sharing.masking import Masked, Masking
+from understudy.servers.times import rfc3339
+from understudy.text import make_visible, strip_terminal_escapes
 
 FORM = 1  # of the page: rises with every change of how a conversation looks in it
 MASKED_SECTION = '<section id="masked">'

@@ -6,8 +6,8 @@ from typing import Any, Protocol
 import msgspec
 
 from understudy.store.audit import Head, audit_rows
+from understudy.store.chain import Seals
 from understudy.store.log import Audited
-from understudy.store.seals import Seals
 
 # Columns of `conversations`, in the order of `Moved.row`.
 COLUMNS = "number, id, epoch, last_seq, created_at, updated_at, archived, summary, owner, digest, seal"

@@ -8,8 +8,8 @@ from typing import Any
 
 from understudy.store.moving.ends import COLUMNS, SPENDING, Moved
 from understudy.store.place import DATABASE
-from understudy.store.sqlite import BUSY_SECONDS, SqliteLog, number_of
-from understudy.store.writer import explain
+from understudy.store.sqlite.event_log import BUSY_SECONDS, SqliteLog, number_of
+from understudy.store.sqlite.writer import explain
 
 _TABLES = ("conversations", "records", "said", "partials", "inbox", "spending")
 _CHANGES = ("INSERT", "UPDATE", "DELETE")

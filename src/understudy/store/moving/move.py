@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from understudy.errors import StoreError
+from understudy.store.chain import Seals
 from understudy.store.log import Audited
 from understudy.store.moving.ends import End, Moved
-from understudy.store.seals import Seals
 
 MOST_NAMED = 5
 

@@ -13,7 +13,7 @@ from understudy.errors import StoreError, Unavailable
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Op
 from understudy.protocol.records import Entry
-from understudy.store.cursors import Cursor, finite, read_cursor, write_cursor
+from understudy.store.chain import Seals
 from understudy.store.decoding import ENTRY, LISTED, entries_of, letters_of, listed_of, saved_text_of, sized_entries_of
 from understudy.store.log import (
     NO_CONVERSATION,
@@ -40,9 +40,9 @@ from understudy.store.postgres.searching import DatabaseSearch
 from understudy.store.postgres.upkeep import Upkeep
 from understudy.store.postgres.writer import Answer, Job, Row, Writer
 from understudy.store.postgres.writes import Heads, number_of
-from understudy.store.seals import Seals
-from understudy.store.sqlite import READ_AT_ONCE
-from understudy.store.writer import Handover
+from understudy.store.sqlite.cursors import Cursor, finite, read_cursor, write_cursor
+from understudy.store.sqlite.event_log import READ_AT_ONCE
+from understudy.store.sqlite.writer import Handover
 
 logger = logging.getLogger(__name__)
 

@@ -11,12 +11,12 @@ from psycopg import Connection
 
 from understudy.protocol.ids import ConversationId
 from understudy.store.audit import Head, audit_rows
+from understudy.store.chain import Seals
 from understudy.store.decoding import LISTED, listed_of
 from understudy.store.log import Audited, Listed, Verified
 from understudy.store.postgres.connecting import connect, explain
 from understudy.store.postgres.writes import number_of
-from understudy.store.seals import Seals
-from understudy.store.verify import Stored, verify_stored
+from understudy.store.sqlite.verify import Stored, verify_stored
 
 _RECORDS = "SELECT seq, parent, turn, at, data, digest FROM records WHERE conversation = %s ORDER BY seq"
 

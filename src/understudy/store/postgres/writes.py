@@ -11,10 +11,9 @@ from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Op
 from understudy.protocol.records import Opened
-from understudy.store.chain import FIRST, MOST_KNOWN, link
+from understudy.store.chain import FIRST, MOST_KNOWN, Seals, link
 from understudy.store.log import Batch, SavedText, Spent
-from understudy.store.seals import Seals
-from understudy.store.writing import PACKED_PIECE, PACKED_RECORD, packed
+from understudy.store.sqlite.writing import PACKED_PIECE, PACKED_RECORD, packed
 
 _encode = msgspec.json.Encoder().encode
 

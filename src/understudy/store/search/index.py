@@ -18,7 +18,7 @@ from understudy.store.search.log_reader import LogReader, Standing
 from understudy.store.search.snippets import snippet_of, surroundings_of
 from understudy.store.search.texts import folder_of, shortened, text_of
 from understudy.store.search.words import Question, read_question
-from understudy.store.writer import explain
+from understudy.store.sqlite.writer import explain
 
 logger = logging.getLogger(__name__)
 

@@ -18,8 +18,8 @@ import msgspec
 
 from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.choices import SEARCH_ROLES, SearchRole
-from understudy.store.open_files import use_write_ahead_log
 from understudy.store.search.words import Question, as_match, words_of
+from understudy.store.sqlite.open_files import use_write_ahead_log
 
 VERSION = 2
 BUSY_SECONDS = 5.0

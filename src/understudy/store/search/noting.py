@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from understudy.store.search.index import Done
-from understudy.store.writing import Row
+from understudy.store.sqlite.writing import Row
 
 _KNOWN = "DELETE FROM unindexed WHERE conversation = NEW.conversation AND"
 _STANDS = "EXISTS (SELECT 1 FROM conversations WHERE number = NEW.conversation"

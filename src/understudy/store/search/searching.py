@@ -17,7 +17,7 @@ from understudy.store.search import noting
 from understudy.store.search.asked import PATIENCE_SECONDS, Found, Mask, Wanted
 from understudy.store.search.index import Index, NotOfThisStore, Step
 from understudy.store.search.words import read_question
-from understudy.store.writing import Row
+from understudy.store.sqlite.writing import Row
 
 logger = logging.getLogger(__name__)
 

@@ -10,12 +10,10 @@ from typing import NamedTuple, Protocol
 from understudy.errors import SandboxError, ToolError
 from understudy.places.masks import MaskWatch
 from understudy.policy.approvals import approval_key, dependencies_digest, environment_digest
-from understudy.policy.decide import CommandFacts, decide_command, escalation_after_denial
+from understudy.policy.decide import CommandFacts, Verdict, decide_command, escalation_after_denial
 from understudy.policy.environment import with_markers
 from understudy.policy.network_use import network_user
-from understudy.policy.search_path import planted_programs
-from understudy.policy.steering import steering_variable
-from understudy.policy.verdicts import Verdict
+from understudy.policy.steering import planted_programs, steering_variable
 from understudy.policy.words import Words, simple_commands
 from understudy.protocol.encodable import is_unicode, visible
 from understudy.protocol.items import FunctionCallOutput
@@ -24,8 +22,7 @@ from understudy.sandbox.control import Control
 from understudy.sandbox.denial import no_network
 from understudy.sandbox.spec import Command, Containment
 from understudy.tools.acts.command_output import Capture, Finished, with_line
-from understudy.tools.acts.dependencies import Identity, fingerprint, folders_to_lock, identities, identity
-from understudy.tools.acts.folder_locks import locked
+from understudy.tools.acts.dependencies import Identity, fingerprint, folders_to_lock, identities, identity, locked
 from understudy.tools.acts.patches import apply_patch
 from understudy.tools.acts.wildcards import TooWide
 from understudy.tools.host import PLANS, ToolHost, ToolSettings

@@ -1,20 +1,137 @@
-"""What a command depends on besides its words: the folder it runs in, the programs and scripts that it names, their interpreters.
-
-An approval is for these as they are when the question is put. What a program reads by itself (a Makefile, a package's
-scripts) is not looked at.
+"""What a command depends on besides its words: its folder, the programs and scripts it may run, and the locks that keep others
+from replacing them meanwhile.
 """
 
+import asyncio
+import fcntl
 import os
+import re
 import stat
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Iterable, Iterator
+from contextlib import asynccontextmanager, suppress
 from functools import lru_cache
 from io import FileIO
+from itertools import pairwise
 from typing import NamedTuple
 
-from understudy.policy.words import Words
-from understudy.tools.acts.run_targets import find_run_targets, scripts_by_name
-from understudy.tools.acts.wildcards import TooWide
+from understudy.errors import ToolError
+from understudy.policy.words import OutOfReach, Words, may_hide_commands, program_name, runs_of_words, script_of, simple_commands
+from understudy.tools.acts.wildcards import LONGEST, WILD, TooWide, Wildcards
+
+_INTERPRETER = re.compile(r"(?:python|pypy|ruby|perl|php|node|lua)[\d.]*|deno|bun|tsx|ts-node|rscript|osascript|[gm]?awk|source|\.")
+_PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
+_NODE = re.compile(r"node[\d.]*|bun|tsx|ts-node")
+_PROGRAM = re.compile(r"[^\s\-=*?\[\]~#!][^\s=*?\[\]]*")
+_AFTER_VARIABLE = re.compile(r"[A-Za-z_]\w*/(.+)")  # `$PWD/run.sh`, once it is taken apart
+_SHELLS_OWN = re.compile(r"""[;&|<>()`{}$"'\\]""")
+_BLANK = re.compile(r"\s")
+_QUOTES = str.maketrans("", "", "'\"\\")
+_ENDS = re.compile(r"[\s;&|<>()`{}$]+")  # of words, whatever a shell makes of them
+_BREAKS = re.compile(r"[;&|<>()`{}$]+")
+_READ_FROM = re.compile(r"""<\s*["']?([^\s;&|<>()"']+)""")
+_MOST_WORDS = 10_000
+_MOST_PARTS = 100
+_MOST_FOLDERS = 16
+
+
+class RunTargets(NamedTuple):
+    files: tuple[str, ...]  # absolute; most of them are not there
+    programs: tuple[str, ...]  # by their bare names
+
+
+def find_run_targets(argv: Words, cwd: str) -> RunTargets:
+    """Raises `TooWide`."""
+    words: dict[str, None] = {}  # all of them, in order
+    runs: dict[str, None] = {}  # those that may name what is run
+    programs = dict.fromkeys(words[0] for words in (argv, *(simple_commands(argv) or ())) if "/" not in words[0])
+    try:
+        for run in runs_of_words(argv):
+            words.update(dict.fromkeys(run))
+            runs.update(dict.fromkeys(_may_run(run)))
+            if _PROGRAM.fullmatch(run[0]) and "/" not in run[0]:
+                programs[run[0]] = None
+    except OutOfReach:  # too long or too deep to be taken apart: whatever it names may be run
+        rest = dict.fromkeys(part for word in argv for part in _ENDS.split(word.translate(_QUOTES)) if part)
+        words.update(rest)
+        runs.update(rest)
+    if len(words) > _MOST_WORDS:
+        raise TooWide
+    folders = _folders(words, cwd)
+    wildcards = Wildcards()
+    files = dict.fromkeys(path for word in runs for folder in folders for path in _paths(folder, word, wildcards))
+    return RunTargets(tuple(files), tuple(programs))
+
+
+def scripts_by_name(argv: Words) -> Iterator[str]:
+    """What the command itself names as its program or script, whether it is there or not."""
+    if "/" in argv[0]:
+        yield argv[0]
+    if _runs_a_file(argv[0]) and script_of(argv) is None and "-c" not in argv:
+        yield from (word for word in argv[1:] if word and not word.startswith("-") and not re.search(r"\s", word))
+
+
+def _runs_a_file(program: str) -> bool:
+    return may_hide_commands(program) or _INTERPRETER.fullmatch(program_name(program)) is not None
+
+
+def _may_run(run: Words) -> Iterator[str]:
+    """A file that an ordinary program is given is data, and may change."""
+    if "/" in run[0]:
+        yield from _spellings(run[0])
+    if not _runs_a_file(run[0]):
+        return
+    name = program_name(run[0])
+    for before, word in pairwise(run):
+        yield from _spellings(word)
+        if "<" in word:
+            yield from _READ_FROM.findall(word)  # `sh <run.sh`
+        if _PYTHON.fullmatch(name):
+            module = word.replace(".", "/") if before == "-m" else word
+            yield from (f"{module}/__main__.py", *((f"{module}.py", f"{module}/__init__.py") if before == "-m" else ()))
+        elif _NODE.fullmatch(name) and not word.startswith("-"):
+            yield from (f"{word}.js", f"{word}/index.js")
+
+
+def _spellings(word: str) -> Iterator[str]:
+    """The word, and what a shell may make of it or of its parts."""
+    yield from _meanings(word)
+    if _SHELLS_OWN.search(word) and not _BLANK.search(word):  # with blanks it is a script, which is taken apart elsewhere
+        for part in _BREAKS.split(word.translate(_QUOTES))[:_MOST_PARTS]:
+            yield from _meanings(part)
+
+
+def _meanings(word: str) -> Iterator[str]:
+    yield word
+    _, assigned, value = word.partition("=")
+    if assigned and value:
+        yield value
+    if after := _AFTER_VARIABLE.fullmatch(word):
+        yield after[1]
+    if word.startswith("/"):
+        yield word.lstrip("/")  # `${PWD}/run.sh`, once it is taken apart
+    if word.startswith("~/"):
+        yield os.path.expanduser(word)
+
+
+def _folders(words: Iterable[str], cwd: str) -> list[str]:
+    """Where relative names may start: the folder of the command, and those that it could change to."""
+    found = [cwd]
+    for name in dict.fromkeys(spelled for word in words if not _BLANK.search(word) for spelled in _spellings(word)):
+        if name.startswith("-"):
+            continue
+        for folder in tuple(found):
+            path = os.path.join(folder, name)
+            if len(found) < _MOST_FOLDERS and os.path.isdir(path) and (path := os.path.normpath(path)) not in ("/", *found):
+                found.append(path)
+    return found
+
+
+def _paths(folder: str, word: str, wildcards: Wildcards) -> Iterable[str]:
+    path = os.path.join(folder, word)
+    if not WILD.search(word) or (len(word) > LONGEST and (_BLANK.search(word) or _SHELLS_OWN.search(word))):
+        return (path,)  # so long, and with what ends a word for a shell: a text in quotes
+    return (path, *wildcards.matches(folder, word))
+
 
 Identity = tuple[int, int]  # device and inode
 
@@ -176,3 +293,53 @@ def _head(path: str, _: str) -> bytes:
 
 def _opened(path: str) -> FileIO:
     return open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0)  # it may be a pipe by now
+
+
+_RETRY_SECONDS = 0.02
+
+
+class FoldersBusy(ToolError):
+    """Another command has locked what this one needs."""
+
+
+@asynccontextmanager
+async def locked(state: str, folders: Iterable[Identity], *, alone: bool, seconds: float, otherwise: str) -> AsyncGenerator[None]:
+    """Raises `FoldersBusy` with the text of `otherwise` where they cannot be had in time. Without `state` nothing is locked."""
+    wanted = sorted(set(folders)) if state else []
+    deadline = asyncio.get_running_loop().time() + seconds
+    while (locks := _take(state, wanted, alone)) is None:
+        if asyncio.get_running_loop().time() > deadline:
+            raise FoldersBusy(otherwise)
+        await asyncio.sleep(_RETRY_SECONDS)
+    try:
+        yield
+    finally:
+        for lock in locks:
+            os.close(lock)
+
+
+def _take(state: str, folders: list[Identity], alone: bool) -> list[int] | None:
+    """All of them or none."""
+    locks: list[int] = []
+    try:
+        for device, inode in folders:
+            locks.append(_open(os.path.join(state, "held"), f"{device}-{inode}"))
+            fcntl.flock(locks[-1], (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | fcntl.LOCK_NB)
+    except OSError as error:
+        for taken in locks:
+            os.close(taken)
+        if isinstance(error, BlockingIOError):
+            return None
+        if alone:
+            raise ToolError(f"cannot keep what the command depends on from changing: {error.strerror}: {error.filename}") from None
+        return []  # a full disk is no reason to run nothing in the sandbox
+    return locks
+
+
+def _open(folder: str, name: str) -> int:
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        return os.open(os.path.join(folder, name), flags, 0o600)
+    except FileNotFoundError:
+        os.makedirs(folder, 0o700, exist_ok=True)
+        return os.open(os.path.join(folder, name), flags, 0o600)

@@ -1,20 +1,179 @@
-"""Reading files for a model: what is masked is not read, under whatever name, nor what a link leads to behind it."""
+"""Reading files and images for a model: what is masked is not read, under whatever name, and lines have their numbers."""
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 from io import BytesIO, FileIO
-from typing import TypeVar
+from typing import Protocol, TypeVar
+
+import msgspec
 
 from understudy.errors import ToolError
-from understudy.places.near import is_near
+from understudy.models.images import MOST_BYTES as MOST_IMAGE_BYTES
+from understudy.models.images import image_url
+from understudy.places.file_systems import FileSystems
 from understudy.places.reading import LeadsElsewhere, NotForModels
-from understudy.tools.acts.looking import Spot, judge_reading
-from understudy.tools.acts.numbered_lines import LineRange, numbered
-from understudy.tools.acts.showing import shown
+from understudy.protocol.encodable import visible
+from understudy.protocol.records import ImageViewed
+from understudy.tools.acts.looking import Spot, judge_reading, shown
+from understudy.tools.acts.matching_lines import decoded
 from understudy.tools.host import ToolHost
 from understudy.tools.output import file_bytes
 from understudy.tools.tool import ReadRequest, ToolOutput
+
+MOST_BYTES = 64 * 1024 * 1024  # of a file that are gone through
+LONGEST_LINE = 2000  # characters of a line that are shown
+_MOST_KEPT = 8 * LONGEST_LINE  # bytes of one
+_PIECE = 1 << 18
+_HEAD = 8192  # bytes by which text is told from other files
+_KINDS = (
+    (b"\x89PNG", "PNG image"),
+    (b"\xff\xd8\xff", "JPEG image"),
+    (b"GIF8", "GIF image"),
+    (b"%PDF", "PDF"),
+    (b"\x7fELF", "program"),
+)
+
+
+class Readable(Protocol):
+    def read(self, size: int = -1, /) -> bytes | None: ...
+
+
+class LineRange(msgspec.Struct, frozen=True):
+    start: int = 1
+    end: int | None = None  # included; None: as many as there is room for
+
+
+def numbered(file: Readable, lines: LineRange, room: int) -> str:
+    """Raises ValueError, in words, for what has no lines to show."""
+    head = file.read(_HEAD) or b""
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):  # of two bytes a character: decoded whole
+        file = BytesIO((decoded(head + _rest(file, MOST_BYTES)) or "").encode())
+        return _Page(lines, room).fill(file, file.read(_HEAD), "[the file is in UTF-16]")
+    if b"\0" in head:
+        raise ValueError(_describe_binary(head))
+    return _Page(lines, room).fill(file, head)
+
+
+def _describe_binary(head: bytes) -> str:
+    kind = next((name for mark, name in _KINDS if head.startswith(mark)), None)
+    advice = "; look at it with view_image" if kind is not None and kind.endswith("image") else ""
+    return "it is a binary file" + (f" ({kind})" if kind else "") + advice
+
+
+def _rest(file: Readable, most: int) -> bytes:
+    pieces: list[bytes] = []
+    while most > 0 and (piece := file.read(min(_PIECE, most))):
+        pieces.append(piece)
+        most -= len(piece)
+    return b"".join(pieces)
+
+
+class _Page:
+    def __init__(self, lines: LineRange, room: int) -> None:
+        self._start = max(lines.start, 1)
+        self._end = lines.end
+        self._room = room
+        self._total = 0  # lines so far
+        self._full_at: int | None = None
+        self._shown: list[str] = []
+        self._notes: list[str] = []
+
+    def fill(self, file: Readable, head: bytes, *notes: str) -> str:
+        self._notes += notes
+        with_return = replaced = unfinished = False
+        for line in self._lines_of(file, head):
+            if line is None:
+                unfinished = True
+                break
+            if isinstance(line, int):
+                self._total += line
+                continue
+            self._total += 1
+            if not self._wants(self._total, self._total):
+                continue
+            with_return = with_return or line.endswith(b"\r")
+            text = line.removeprefix(b"\xef\xbb\xbf" if self._total == 1 else b"").decode("utf-8", "replace").removesuffix("\r")
+            replaced = replaced or "\ufffd" in text
+            if not self._add(self._total, text):
+                self._full_at = self._total
+        self._tell(unfinished=unfinished)
+        if with_return:
+            self._notes.append("[lines end with CR LF]")
+        if replaced:
+            self._notes.append("[not all of it is UTF-8: � stands for what is not]")
+        return "\n".join((*self._shown, *self._notes))
+
+    def _lines_of(self, file: Readable, head: bytes) -> Iterator[bytes | int | None]:
+        """The lines, each cut to more than is shown of one; a number for so many that are not shown, which are only counted: there
+        may be millions. None where the file goes on beyond what is gone through.
+        """
+        line = b""
+        size = 0
+        piece: bytes | None = head
+        while piece:
+            size += len(piece)
+            ends = piece.count(b"\n")
+            if ends and not self._wants(self._total + 1, self._total + ends):
+                yield ends
+                line = b""
+                piece = piece[piece.rindex(b"\n") + 1 :]
+            first, *more = piece.split(b"\n")
+            line = (line + first[:_MOST_KEPT])[:_MOST_KEPT]
+            for each in more:
+                yield line
+                line = each[:_MOST_KEPT]
+            if size >= MOST_BYTES:
+                yield None
+                return
+            piece = file.read(_PIECE)
+        if line:
+            yield line
+
+    def _wants(self, first: int, last: int) -> bool:
+        """Whether one of these lines is to be shown."""
+        return self._full_at is None and last >= self._start and (self._end is None or first <= self._end)
+
+    def _add(self, number: int, text: str) -> bool:
+        cut = f"{text[:LONGEST_LINE]}… [line cut]" if len(text) > LONGEST_LINE else text
+        line = f"{number:>6}\t{cut}"
+        self._room -= len(line.encode("utf-8", "replace")) + 1
+        if self._room < 0 and self._shown:
+            return False
+        self._shown.append(line)
+        return True
+
+    def _tell(self, *, unfinished: bool) -> None:
+        total, full_at = self._total, self._full_at
+        of = f"more than {total}" if unfinished else str(total)
+        if not total:
+            self._notes.append("[the file is empty]")
+        elif not self._shown:
+            self._notes.append(f"[the file has {of} lines]")
+        elif full_at is not None:
+            last = self._start + len(self._shown) - 1
+            self._notes.append(f"[lines {self._start}-{last} of {of}; go on with start_line {full_at}]")
+        elif unfinished or self._start > 1 or (self._end is not None and self._end < total):
+            last = self._start + len(self._shown) - 1
+            self._notes.append(f"[lines {self._start}-{last} of {of}]")
+
+
+def is_near(path: str, base: str = "/") -> bool:
+    """Of an absolute path, seen from the folder `base`, as long as there is no link on the way."""
+    if ".." in path.split("/"):
+        return False
+    try:
+        whole = os.fsencode(os.path.normpath(f"{base}/{path}"))
+    except UnicodeEncodeError:
+        return False  # there is no such file, as whoever opens it says
+    return _file_systems().is_local_all_along(whole)
+
+
+@cache
+def _file_systems() -> FileSystems:
+    return FileSystems()
+
 
 T = TypeVar("T")
 MOST_AT_ONCE = 64 * 1024  # bytes of a file that is read without a thread of its own
@@ -85,3 +244,14 @@ def head(file: FileIO, most: int) -> bytes:
         pieces.append(piece)
         most -= len(piece)
     return b"".join(pieces)
+
+
+async def view_image(host: ToolHost, call_id: str, path: str) -> ToolOutput:
+    """Nothing but the image, as the model is shown it. Raises `ToolError`."""
+    url = await with_file(host, path, lambda file: image_url(head(file, MOST_IMAGE_BYTES + 1)))
+    host.record(ImageViewed(call_id, _absolute(host.settings.cwd, path)))
+    return ToolOutput("", images=(url,))
+
+
+def _absolute(cwd: str, path: str) -> str:
+    return visible(os.path.normpath(os.path.join(cwd, path)))

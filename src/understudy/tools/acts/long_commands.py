@@ -7,12 +7,12 @@ import msgspec
 
 from understudy.errors import ToolError
 from understudy.places.masks import MaskWatch
-from understudy.policy.quoting import quote_command
 from understudy.protocol.choices import OutputStream
 from understudy.protocol.items import FunctionCallOutput
 from understudy.protocol.records import CommandApprovalAsked, CommandEnded, CommandStarted, InputWritten, ToolAnswered
 from understudy.sandbox.control import Control
 from understudy.sandbox.spec import Containment
+from understudy.text import quote_command
 from understudy.tools.acts.command_output import Capture, with_line
 from understudy.tools.acts.commands import INTERRUPTED, KILLED, CommandOutcome, Execution, run_command
 from understudy.tools.host import PLANS, ToolHost

@@ -16,11 +16,10 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from understudy.places.doer import Doer
+from understudy.places.ignoring import BadPattern, Glob
 from understudy.places.masks import Masks
-from understudy.places.patterns import BadPattern, Glob
-from understudy.places.reading import NotForModels, ReadLimits, open_for_model
+from understudy.places.reading import NotForModels, ReadLimits, Unreadable, open_for_model
 from understudy.places.tree import MOST_DEPTH, Tree
-from understudy.places.unreadable import Unreadable
 from understudy.places.walking import FOLDER
 from understudy.sandbox.becoming import become
 from understudy.tools.acts.matching_lines import FileText, line_matcher, shown_line

@@ -8,10 +8,10 @@ import msgspec
 
 from understudy.errors import ToolError
 from understudy.policy.mcp_tools import NOT_ASKED, approval_key, judge_tool_call
-from understudy.policy.visible import make_visible
 from understudy.protocol.records import OWN_SERVER, Noticed, ToolApprovalAsked, ToolCallBegan, ToolCallEnded
+from understudy.text import make_visible
 from understudy.tools.host import PLANS, ToolHost
-from understudy.tools.mcp.limits import MOST_NOTICES, NOTICE_SECONDS
+from understudy.tools.mcp.reading import MOST_NOTICES, NOTICE_SECONDS
 from understudy.tools.mcp.results import MODEL_BYTES, cut, images_of, model_text, recorded_arguments, recorded_result
 from understudy.tools.mcp.server import RemoteTool, Server
 from understudy.tools.mcp.session import Lost, NoAnswerInTime, Refused

@@ -7,14 +7,11 @@ from typing import TypeVar
 
 from understudy.errors import PatchError
 from understudy.places.judging import Placement
-from understudy.policy.decide import PROTECTED_REASON, PatchFacts, decide_patch
-from understudy.policy.quoting import quote_command
-from understudy.policy.verdicts import Verdict
-from understudy.policy.visible import in_ticks
+from understudy.policy.decide import PROTECTED_REASON, PatchFacts, Verdict, decide_patch
 from understudy.policy.words import script_of
 from understudy.protocol.records import DiffChanged, PatchApprovalAsked, PatchEnded, PatchStarted
-from understudy.tools.acts.dependencies import identities
-from understudy.tools.acts.folder_locks import locked
+from understudy.text import in_ticks, quote_command
+from understudy.tools.acts.dependencies import identities, locked
 from understudy.tools.host import PLANS, ToolHost
 from understudy.tools.output import model_text
 from understudy.tools.patch.door import Masked

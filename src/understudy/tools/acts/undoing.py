@@ -14,10 +14,9 @@ from understudy.errors import BadRequest, ToolError
 from understudy.policy.decide import PatchFacts, decide_patch
 from understudy.protocol.changes import FileChange, UpdateFile
 from understudy.protocol.records import PatchEnded, PatchStarted
-from understudy.tools.acts.dependencies import identities
-from understudy.tools.acts.folder_locks import locked
+from understudy.tools.acts.dependencies import identities, locked
 from understudy.tools.host import RunsCommands, ToolSettings
-from understudy.tools.patch.repositories import planted
+from understudy.tools.patch.placement import planted
 from understudy.tools.patch.taking_back import DonePatch, Taken, TakingBack, plan_taking_back, take_back
 
 WAIT_TO_CHANGE = 10.0  # seconds

@@ -8,8 +8,7 @@ from typing import Any
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
-from understudy.tools.mcp.limits import MOST_LINE
-from understudy.tools.mcp.reading import readable
+from understudy.tools.mcp.reading import MOST_LINE, readable
 
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 600.0  # a call has its own limit; this ends a stream that nobody ends

@@ -7,7 +7,7 @@ server checks arguments itself, so a schema that says less than it could costs n
 from collections.abc import Mapping
 from typing import Any, cast
 
-from understudy.policy.visible import make_visible
+from understudy.text import make_visible
 
 LONGEST_DESCRIPTION = 1024
 MOST_BYTES = 16 * 1024  # of one tool's parameters, about

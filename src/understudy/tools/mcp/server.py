@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 
 from understudy.config.mcp_servers import McpServer
-from understudy.tools.mcp.limits import (
+from understudy.tools.mcp.reading import (
     MOST_LISTED,
     MOST_OFFERED,
     MOST_PAGES,

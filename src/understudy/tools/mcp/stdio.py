@@ -14,8 +14,7 @@ from mcp.shared.message import SessionMessage
 from understudy.protocol.choices import OutputStream
 from understudy.sandbox.spec import Command, CommandResult
 from understudy.tools.host import RunsCommands
-from understudy.tools.mcp.limits import MOST_JUNK, MOST_LINE, MOST_UNREAD, MOST_UNSENT
-from understudy.tools.mcp.reading import read_message
+from understudy.tools.mcp.reading import MOST_JUNK, MOST_LINE, MOST_UNREAD, MOST_UNSENT, read_message
 
 _STDERR_KEPT = 2048
 _GRACE_SECONDS = 0.5  # to end by itself once its input is closed

@@ -1,10 +1,45 @@
-"""Where the files of a patch stand. Judges paths only and decides nothing: policy does."""
+"""Where the files of a patch stand. Judges paths only and decides nothing: policy does.
+
+Repositories that a patch would plant: git takes any folder with HEAD, objects and refs for one, and does what its config says.
+
+So does the user's own `git status` in there, later, with a program of the model's choice.
+"""
+
+import os
+import posixpath
+from collections.abc import Iterable
 
 from understudy.places.judging import Placement
 from understudy.places.places import Places
 
 from .plan import PatchPlan
-from .repositories import planted
+
+_PARTS = ("HEAD", "objects", "refs")
+_OF_A_REPOSITORY = (*_PARTS, "config", "hooks", "commondir")
+
+
+def planted(targets: Iterable[str]) -> frozenset[str]:
+    """Those of the written paths (real and absolute) that would be part of a repository without a `.git`."""
+    written = tuple(targets)
+    found: set[str] = set()
+    for target in written:
+        for folder in _folders(target):
+            if all(_will_be_there(posixpath.join(folder, part), written) for part in _PARTS):
+                found.add(target)
+    return frozenset(found)
+
+
+def _folders(target: str) -> Iterable[str]:
+    """Folders in which the path would have the name of a repository's part. Case does not matter everywhere."""
+    names = target.split("/")
+    for index in range(1, len(names)):
+        if names[index].casefold() in {part.casefold() for part in _OF_A_REPOSITORY}:
+            yield "/".join(names[:index]) or "/"
+
+
+def _will_be_there(path: str, written: tuple[str, ...]) -> bool:
+    folded = path.casefold()
+    return os.path.lexists(path) or any((target.casefold() + "/").startswith(folded + "/") for target in written)
 
 
 def classify_targets(plan: PatchPlan, places: Places) -> tuple[Placement, ...]:

@@ -1,0 +1,162 @@
+"""`understudy backup` and `understudy verify`: a copy of the store, and whether conversations are what was written."""
+
+import json
+import shutil
+import sys
+import tempfile
+from argparse import Namespace
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from understudy.cli.conversations.output_file import is_stdout, new_file, refuse_unless_writable
+from understudy.cli.ending import ending_tidily
+from understudy.cli.stored import home, open_stored, write
+from understudy.cli.tell.terminal import one_line
+from understudy.cli.waiting import wait_for
+from understudy.config.home import state_dir
+from understudy.errors import BadRequest, UnknownConversation
+from understudy.protocol.ids import ConversationId
+from understudy.store.log import Audited, Holder, Store
+from understudy.store.lookup import find_id
+from understudy.store.opening import store_exists
+
+
+def run_backup(options: Namespace) -> int:
+    target = Path(options.file)
+    if not is_stdout(options.file):
+        refuse_unless_writable(target, may_replace=False)
+    elif sys.stdout.isatty():
+        raise BadRequest("a backup is not for a terminal: name a file, or send it into a pipe")
+    if not store_exists(home()):
+        raise BadRequest(f"there are no conversations in {state_dir(home())} yet")
+    if is_stdout(options.file):
+        return _to_stdout()
+    with new_file(target, may_replace=False) as part:
+        count, place = wait_for(lambda: _copy_to(part))
+    print(f"{count} conversation{'' if count == 1 else 's'} saved to {one_line(str(target))}")
+    print(
+        f"To restore: stop every server, put it in the place of {place}, and remove {place}-wal and {place}-shm if they are there.",
+        file=sys.stderr,
+    )
+    return 0
+
+
+def _to_stdout() -> int:
+    with ending_tidily(), tempfile.TemporaryDirectory(prefix="understudy-backup-") as folder:
+        copy = Path(folder, "copy")
+        wait_for(lambda: _copy_to(copy))
+        with open(copy, "rb") as file:
+            shutil.copyfileobj(file, sys.stdout.buffer)
+    return 0
+
+
+async def _copy_to(target: Path) -> tuple[int, str]:
+    """How many conversations were copied, and from where."""
+    async with open_stored() as log:
+        await log.backup(target)
+        return await log.count(), log.place
+
+
+BROKEN = 1
+NO_SUCH = 2
+
+
+def run_verify(options: Namespace) -> int:
+    if options.page is not None:
+        from understudy.cli.conversations.verify_page import run as verify_page  # only here
+
+        return verify_page(options)
+    if options.head is not None and options.id is None:
+        return _refuse("--head is the digest of a record of one conversation: name it")
+    if not store_exists(home()):
+        if options.id is not None:
+            return _refuse(f"no conversation {options.id}; there are none yet")
+        if not options.json:
+            print("There are no conversations yet.")
+        return 0
+    try:
+        return wait_for(lambda: _verify(options))
+    except (UnknownConversation, BadRequest) as error:
+        return _refuse(str(error))
+
+
+def _refuse(text: str) -> int:
+    print(f"understudy: {one_line(text)}", file=sys.stderr)
+    return NO_SUCH
+
+
+async def _verify(options: Namespace) -> int:
+    async with open_stored() as log:
+        ids = [await find_id(log, options.id)] if options.id is not None else await log.ids()
+        found = broken = 0
+        async for audited in _audits(log, ids, options):
+            found += 1
+            broken += audited.broken is not None
+            print(json.dumps(as_json(audited)) if options.json else _describe(audited), flush=True)
+        if options.id is not None:
+            if not found:
+                raise UnknownConversation(f"no conversation {options.id}: it was deleted just now")
+            return BROKEN if broken else 0
+        lost = await log.without_entry()
+        if not options.json:
+            print(_sum_up(found, broken))
+        if lost:
+            print(f"understudy: records of {_count(lost, 'conversation')} are there whose entry is gone", file=sys.stderr)
+        return BROKEN if broken or lost else 0
+
+
+async def _audits(log: Store, ids: Any, options: Namespace) -> AsyncIterator[Audited]:
+    for conversation_id in ids:
+        audited = await log.audit(conversation_id, options.head)
+        if audited is not None and options.seal and audited.broken is not None and audited.broken.kind == "seal":
+            audited = await _seal(log, conversation_id, options.head)
+        if audited is not None:  # else it was deleted meanwhile
+            yield audited
+
+
+async def _seal(log: Store, conversation_id: ConversationId, head: str | None) -> Audited | None:
+    claim = await log.claim(conversation_id)
+    if isinstance(claim, Holder):
+        raise BadRequest(f"{conversation_id} is in use; seal it when its turn is over")
+    try:
+        audited = await log.audit(conversation_id)
+        if audited is not None and audited.broken is not None and audited.broken.kind == "seal":
+            digest = bytes.fromhex(audited.head)
+            await write(lambda done: log.seal(conversation_id, audited.records, digest, done))
+        return await log.audit(conversation_id, head)
+    finally:
+        claim.release()
+
+
+def as_json(audited: Audited) -> dict[str, Any]:
+    return {**msgspec.to_builtins(audited), "whole": audited.broken is None}
+
+
+def _describe(audited: Audited) -> str:
+    if audited.broken is not None:
+        lines = [f"{audited.conversation_id}  BROKEN at record {audited.broken.seq}: {one_line(audited.broken.text)}"]
+    else:
+        lines = [f"{audited.conversation_id}  whole, {_count(audited.records, 'record')}, sealed, head {audited.head}"]
+    if audited.head_at is not None:
+        later = audited.records - audited.head_at
+        since = f", and {_count(later, 'record')} came later" if later else ""
+        lines.append(f"  the digest given is that of record {audited.head_at}{since}")
+    if audited.older:
+        about = "have digests from when the store got its present format; nothing shows what they were before"
+        lines.append(f"  the first {_count(audited.older, 'record')} {about}")
+    if audited.uncovered:
+        lines.append(
+            f"  the first {_count(audited.uncovered, 'record')} have no digests: they could not be read when they should get some"
+        )
+    return "\n".join(lines)
+
+
+def _sum_up(found: int, broken: int) -> str:
+    return f"{_count(found, 'conversation')}: {f'{broken} broken' if broken else 'all whole'}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

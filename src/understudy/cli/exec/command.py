@@ -1,0 +1,135 @@
+"""`understudy exec`: one task from the command line. Here: its arguments, its input, its signals and its exit code."""
+
+import os
+import signal
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from understudy.cli.exec.options import ExecRequest, help_text, parse
+from understudy.errors import AgentError, BadRequest
+
+if TYPE_CHECKING:
+    from understudy.places.places import Places
+
+FAILED = 1
+INTERRUPTED = 130  # as a shell tells Ctrl-C
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_LAST_WORD = '{"type":"error","message":"interrupted"}\n{"type":"turn.failed","error":{"message":"interrupted"}}\n'
+
+
+def run(words: Sequence[str], early: Sequence[int] = ()) -> int:
+    """The exit code: 0, 1 for a failure, 2 for a call that makes no sense, 130 after Ctrl-C. SIGTERM and SIGHUP end the process by
+    that signal.
+
+    `early`: interrupts, which main.py only notes: one that cut an import short would leave half a module behind.
+    """
+    from understudy.cli.streams import prepare_streams
+
+    prepare_streams()
+    request = parse(words)
+    try:
+        if early:
+            return _interrupted(request)
+        if request.help or request.version:
+            return _tell(request)
+        return _run(request, early)
+    except AgentError as error:
+        return _complain(str(error))
+    except BrokenPipeError:
+        return _complain("nobody reads standard output any more, so the turn was ended")
+    except KeyboardInterrupt:  # before the event loop listens for it
+        return _interrupted(request)
+    except (OSError, UnicodeEncodeError) as error:
+        from understudy.cli.ending import explain
+
+        return _complain(explain(error, words))
+
+
+def _interrupted(request: ExecRequest) -> int:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if request.json:
+        write_interrupted()
+    return INTERRUPTED
+
+
+def write_interrupted() -> None:
+    """The last word to a program, where the run was ended before anything was begun. It needs nothing loaded."""
+    sys.stdout.write(_LAST_WORD)
+    sys.stdout.flush()
+
+
+@contextmanager
+def _interruptible(early: Sequence[int]) -> Generator[None]:
+    """What is read here may wait for ever."""
+    noting = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        if early:
+            raise KeyboardInterrupt
+        yield
+    finally:
+        signal.signal(signal.SIGINT, noting)
+
+
+def _tell(request: ExecRequest) -> int:
+    from understudy.cli.parsing import version_text
+
+    sys.stdout.write(help_text(request.action) if request.help else f"{version_text('exec')}\n")
+    sys.stdout.flush()
+    return 0
+
+
+def _complain(text: str) -> int:
+    from understudy.cli.streams import silence
+    from understudy.text import strip_terminal_escapes
+
+    try:
+        sys.stderr.write(f"understudy: {strip_terminal_escapes(text)}\n")
+        sys.stderr.flush()
+    except OSError:
+        silence(2)  # nobody reads it
+    try:
+        sys.stdout.flush()
+    except (OSError, ValueError):  # nobody reads it, and the pipe may be closed on our side too
+        silence(1)
+    return FAILED
+
+
+def _run(request: ExecRequest, early: Sequence[int]) -> int:
+    from understudy.cli.exec.input import ExecTask, images_or_words, read_budget, read_prompt, read_schema
+
+    if not (request.begins or request.last) and request.thread is None:  # before a prompt is waited for
+        text = f"`exec {request.action}` needs the id of a conversation, or --last for the newest one of this folder"
+        raise BadRequest(text)
+
+    def find_places() -> "Places":
+        from understudy.cli.exec.settings import places_from  # few tasks have files
+
+        return places_from(request)
+
+    with _interruptible(early):
+        schema, budget = read_schema(request, find_places), read_budget(request)
+        images = images_or_words(request.images, find_places) if request.images else []
+        prompt = "" if request.action == "review" and request.prompt is None else read_prompt(request)
+    import asyncio
+    import gc
+
+    from understudy.cli.exec.run import Signals, run_task
+    from understudy.servers.process.process import call_on_signals, log_to_stderr, new_loop
+
+    gc.freeze()
+    gc.enable()
+    log_to_stderr("error")
+    signals = Signals()
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        call_on_signals(runner.get_loop(), _ENDING, lambda number: signals.receive(signal.Signals(number)))
+        for number in early[:1]:
+            signals.receive(number)
+        code = runner.run(run_task(ExecTask(request, prompt, images, schema, budget), signals))
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_IGN)  # we are leaving already
+    if signals.first not in (None, signal.SIGINT):
+        signal.signal(signals.first, signal.SIG_DFL)
+        os.kill(os.getpid(), signals.first)  # so that whoever sent it sees that it did its work
+    return INTERRUPTED if signals.first is not None and code == FAILED else code

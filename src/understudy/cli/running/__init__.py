@@ -1,0 +1,3 @@
+"""Commands that run something as the agent would, or say what would be decided: `sandbox`, `policy`, `apply-patch`, `bench-
+agent`.
+"""

@@ -1,0 +1,98 @@
+"""`understudy serve`: MCP, REST and the page over HTTP, for several clients at once."""
+
+import logging
+import os
+import sys
+import threading
+from argparse import Namespace
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from understudy.cli.settings import read_overrides
+from understudy.config.home import find_home
+from understudy.config.serve import ServeSettings, read_serve
+from understudy.errors import ConfigError, how_to_add
+
+logger = logging.getLogger(__name__)
+
+_FLAGS = ("host", "port", "token_file", "tls_cert", "tls_key", "public_url", "allow_host", "allow_origin", "no_auth", "log_format")
+_PATHS = ("token_file", "tls_cert", "tls_key")
+
+
+def run(options: Namespace) -> int:
+    if find_spec("uvicorn") is None:  # the extra is not asked of everyone
+        raise ConfigError(f"`serve` needs uvicorn, which is not installed: {how_to_add('http')}")
+    cli = read_overrides(options)
+    flags = {name: value for name in _FLAGS if (value := getattr(options, name)) is not None and value is not False}
+    flags |= {name: str(Path.cwd() / flags[name]) for name in _PATHS if name in flags}
+    settings = read_serve(find_home(os.environ), cli, flags, os.environ)
+    cli = [*cli, *((f"understudy.serve.{name}", flags[name]) for name in _PATHS if name in flags)]  # commands cannot read them
+    from understudy.servers.process.process import hide_memory
+    from understudy.servers.serve.serving import serve
+
+    hide_memory()
+    from understudy.config.running_server import forget_running
+
+    try:
+        return serve(settings, cli, lambda address: _begin(settings, address, opens=options.open))
+    finally:
+        forget_running(settings.state_dir)
+
+
+def _begin(settings: ServeSettings, address: str, *, opens: bool) -> None:
+    from understudy.config.running_server import RunningServer, note_running
+
+    page = address.removesuffix("/mcp")
+    parts = urlsplit(page)
+    port = settings.port or parts.port or 0
+    note_running(settings.state_dir, RunningServer(page, settings.host, port, os.getpid(), settings.no_auth))
+    _announce(settings, address)
+    if opens:  # some browsers are waited for until they end, and the server has to go on
+        threading.Thread(target=_open_page, args=(settings, page), daemon=True).start()
+
+
+def _open_page(settings: ServeSettings, page: str) -> None:
+    from understudy.cli.serving.open import fresh_link, open_link
+
+    if not open_link(settings.state_dir, page + "/" if settings.no_auth else fresh_link(settings.state_dir, page)):
+        _warn(settings, "understudy: there is no browser here that could be started: open the link yourself")
+
+
+def _announce(settings: ServeSettings, address: str) -> None:
+    from understudy.servers.http.guards import is_loopback
+    from understudy.servers.page.links import LIFETIME_SECONDS, Links
+
+    print(f"understudy serves MCP at {address}")
+    if settings.no_auth:
+        _warn(settings, "NO TOKEN IS ASKED FOR: every program on this machine can run commands and approve them.")
+    else:
+        print(f"The token is in {settings.token_file}. Clients send it with each request, for example:")
+        print(
+            f'  claude mcp add --transport http understudy {address} --header "Authorization: Bearer $(cat {settings.token_file})"'
+        )
+        print("`understudy token add NAME` makes another one, with rights of its own.")
+    page = address.removesuffix("/mcp")
+    if settings.log_format == "json":  # which is collected: a link that logs in is not for everyone who reads it
+        logger.info("the page is at %s/; `understudy open` makes a link that logs in", page)
+    elif settings.no_auth:
+        print(f"The page is at {page}/", file=sys.stderr)
+    else:
+        minutes = LIFETIME_SECONDS // 60
+        print(f"To watch and approve in a browser, open this link: it works once, within {minutes} minutes.", file=sys.stderr)
+        print(f"  {page}/login?code={Links(settings.state_dir).make()}", file=sys.stderr)
+    if settings.tls_cert is None and not is_loopback(settings.host):
+        _warn(
+            settings,
+            "WITHOUT TLS tokens and conversations can be read on the way: give --tls-cert and --tls-key, or put a proxy before it.",
+        )
+    sys.stdout.flush()
+    sys.stderr.flush()
+
+
+def _warn(settings: ServeSettings, text: str) -> None:
+    """On standard error, where each line is an object if the log is of JSON."""
+    if settings.log_format == "json":
+        logger.warning("%s", text)
+    else:
+        print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,1 @@
+"""Telling a person: records and live conversations as text, questions, lists, and the terminal itself."""

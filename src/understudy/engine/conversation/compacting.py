@@ -1,0 +1,61 @@
+"""Asking for a summary, and waiting for the turn that makes it where it is a turn of its own."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from understudy.engine.conversation.conversation import Conversation
+from understudy.engine.log.broadcast import LiveEntry
+from understudy.engine.viewers.following import Following
+from understudy.engine.viewers.viewer import QuietViewer
+from understudy.errors import AgentError
+from understudy.protocol.ops import Accepted, Compact
+from understudy.protocol.records import Compacted, TurnEnded
+
+
+class Compacting(QuietViewer):
+    """A compaction that was asked for. `turn` was begun for it; None: a running turn makes it, when it can."""
+
+    def __init__(self) -> None:
+        self.turn: str | None = None
+        self._record: Compacted | None = None
+        self._over: asyncio.Future[Compacted] = asyncio.get_running_loop().create_future()
+        self._over.add_done_callback(lambda over: over.cancelled() or over.exception())  # whoever asked may have left
+
+    def when_over(self, callback: Callable[[], None]) -> None:
+        self._over.add_done_callback(lambda _: callback())
+
+    async def over(self) -> Compacted:
+        """What came of it. Raises `AgentError` with the reason where nothing did."""
+        return await asyncio.shield(self._over)
+
+    def entry(self, live: LiveEntry) -> None:
+        if self.turn is None or live.entry.turn != self.turn or self._over.done():
+            return
+        record = live.entry.record
+        if isinstance(record, Compacted):
+            self._record = record
+        elif isinstance(record, TurnEnded):
+            if self._record is not None:
+                self._over.set_result(self._record)
+            else:
+                self._over.set_exception(AgentError(record.message or "the turn ended without a summary"))
+
+    def failed(self, error: AgentError) -> None:
+        if not self._over.done():
+            self._over.set_exception(error)
+
+
+async def begin_compacting(conversation: Conversation, submit: Callable[[Compact], Awaitable[Accepted]]) -> Compacting:
+    """Raises `AgentError` where it is not taken."""
+    compacting = Compacting()
+    following = Following(conversation, compacting)
+    following.go_live()
+    try:
+        accepted = await submit(Compact())
+        compacting.turn = None if accepted.joined else accepted.turn
+    finally:
+        if compacting.turn is None:
+            following.stop()
+        else:
+            compacting.when_over(following.stop)
+    return compacting

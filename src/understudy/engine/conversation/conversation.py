@@ -1,0 +1,320 @@
+"""One conversation: ops come in, records go to its log, at most one turn runs at a time.
+
+A turn belongs to its conversation, not to whoever began it. An idle conversation has no task and no claim. While a turn runs
+here, no op waits for anything, so the turn and the op that is being handled never touch the state at the same time.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from understudy.engine.conversation.beginning import ENDING, Beginning, Prepare
+from understudy.engine.conversation.elsewhere import Elsewhere
+from understudy.engine.conversation.phases import FORGOTTEN, MAY_BE_FORGOTTEN, OURS, Given
+from understudy.engine.conversation.shell import Shell
+from understudy.engine.log.tail import CommitDelay, Told
+from understudy.engine.ops.sending import begin_what_waits
+from understudy.engine.ops.table import READ, way_of
+from understudy.engine.setup.turn_setup import TurnSetup
+from understudy.engine.steps import EagerTasks, Pace
+from understudy.engine.turn.long_commands import LEAVING, UNRECORDED
+from understudy.errors import AgentError, Fenced, StoreError, UnknownConversation
+from understudy.protocol.callers import LOCAL_NAME
+from understudy.protocol.ids import ConversationId
+from understudy.protocol.ops import Accepted, Op
+from understudy.protocol.records import Opened, Overrides, Pins
+from understudy.store.log import EventLog, Position
+from understudy.tools.host import RunsCommands
+
+if TYPE_CHECKING:
+    from understudy.engine.conversation.waiters import Waiter
+    from understudy.engine.ops import Way
+    from understudy.engine.services.observing import Observer
+    from understudy.engine.services.turns_at_work import TurnsAtWork
+    from understudy.engine.turn.accounts import Accounts
+    from understudy.engine.viewers.shared_pages import SharedPages
+    from understudy.tools.unsaved_texts import UnsavedTexts
+
+logger = logging.getLogger(__name__)
+
+
+class Conversation(Shell):
+    """Takes ops, and performs what follows from all that happens. Front ends hold a `Handle`."""
+
+    def __init__(
+        self,
+        conversation_id: ConversationId,
+        log: EventLog,
+        sandbox: RunsCommands,
+        prepare: Prepare,
+        loop: asyncio.AbstractEventLoop,
+        tasks: EagerTasks,
+        commit_delay: CommitDelay,
+        on_watch_needed: Callable[["Conversation"], None],
+        pace: Pace,
+    ) -> None:
+        super().__init__(conversation_id, log, sandbox, loop, tasks, commit_delay, pace)
+        self._pages: SharedPages | None = None
+        self.tail.on_failure = self._on_failure
+        self.tail.on_all_written = self._release
+        if log.is_remote:
+            self.tail.gives_back = self._give_back
+        self.claim.runs_something = self._runs_something
+        self._elsewhere = Elsewhere(self)
+        self.beginning = Beginning(
+            log,
+            self.tail,
+            self.standing,
+            self.letters,
+            self.running,
+            self.approvals,
+            sandbox,
+            prepare,
+            self._elsewhere.read_letters,
+            self.long_commands,
+        )
+        self.standing.effects = (
+            self._watch_turn,
+            self._go_on,
+            self._break,
+            self._fail_held,
+            self._stop_what_runs,
+            self._release_soon,
+        )
+        self.used_at = 0.0  # by the clock of the loop
+        self.counted_bytes = 0  # of memory, when it was used last
+        self._wanted_by = 0  # those who wait for the log outside the queue: to have it read, deleted or archived
+        self.on_watch_needed = on_watch_needed
+
+    @property
+    def is_shared(self) -> bool:
+        return self._log.shared
+
+    @property
+    def is_forgotten(self) -> bool:
+        """It has left memory: whoever wants it asks the engine for it again."""
+        return self.standing.phase is FORGOTTEN
+
+    @property
+    def loaded(self) -> bool:
+        """Whether its log is known here: there is none without a record."""
+        return self.tail.state.last_seq > 0
+
+    @property
+    def is_quiet(self) -> bool:
+        """Nothing runs, nothing waits for the disk, nobody watches: it may be forgotten until it is asked for again."""
+        if self.standing.phase not in MAY_BE_FORGOTTEN or self._wanted_by or self.queue.busy or self.needs_watching:
+            return False
+        return not self.claim.is_held and self.tail.idle
+
+    @property
+    def needs_watching(self) -> bool:
+        """Another process may have something for whoever follows here, or for the turn that runs here."""
+        return bool(self.running.turn or self.long_commands or self.tail.broadcast.followers or self.letters.unread)
+
+    def is_observed_by(self, observer: "Observer | None", at_work: "TurnsAtWork | None", accounts: "Accounts | None") -> None:
+        self.tail.observer = observer
+        self.running.at_work, self.running.accounts = at_work, accounts
+
+    @property
+    def is_busy(self) -> bool:
+        """An op is at work, or waits."""
+        return self.queue.busy
+
+    @property
+    def questions_wait(self) -> bool:
+        """A question of the turn that runs here waits for somebody to answer it, although nobody can be asked."""
+        return self.approvals.waits
+
+    def unsaved_texts(self) -> "UnsavedTexts":
+        """Where an editor that has it open can lend the texts that it has not saved."""
+        from understudy.tools.unsaved_texts import UnsavedTexts  # no other front end has any
+
+        if self.beginning.unsaved is None:
+            self.beginning.unsaved = UnsavedTexts()
+        return self.beginning.unsaved
+
+    # -- beginning
+
+    def use_setup(self, setup: TurnSetup, overrides: Overrides) -> None:
+        """What was prepared for these already."""
+        self.beginning.use_setup(setup, overrides)
+
+    async def open(
+        self,
+        overrides: Overrides,
+        model: str,
+        provider: str,
+        pins: Pins | None,
+        owner: str = LOCAL_NAME,
+        thread_source: str | None = None,
+    ) -> None:
+        """The first record of a new conversation."""
+        await self.queue.run(self._open(Opened(self.id, model, overrides, provider, pins, owner, thread_source)))
+
+    async def _open(self, opened: Opened) -> None:
+        await self.claim.begin()
+        self.tail.begin()
+        self.tail.append(opened, turn="0")
+        self.standing.note(Given.OPENED)
+
+    async def load(self) -> None:
+        """Read what the store has, unless that is known. Raises `UnknownConversation`."""
+        if self.loaded:
+            return
+        self._wanted_by += 1
+        try:
+            await self.queue.run(self._load())
+        finally:
+            self._wanted_by -= 1
+
+    async def _load(self) -> None:
+        if self.loaded:  # by somebody who asked for it at the same time
+            return
+        position = (await self._log.positions([self.id])).get(self.id)
+        if position is None:
+            raise UnknownConversation(f"no conversation {self.id}")
+        from understudy.engine.log.forking import folded, read_whole  # a new conversation has nothing to read
+
+        entries = await read_whole(self._log, self.id, self.pace, position.last_seq)
+        self.tail.load(await folded(entries), position.epoch)
+        self.tail.broadcast.published = self.state.last_seq
+        self.standing.note(Given.LOADED)
+
+    @property
+    def pages(self) -> "SharedPages":
+        """The same for many viewers."""
+        if self._pages is None:
+            from understudy.engine.viewers.shared_pages import SharedPages, read_shown  # nobody reads a new conversation back
+
+            self._pages = SharedPages(self.loop, self.pace, partial(read_shown, self._log, self.tail))
+        return self._pages
+
+    # -- ops
+
+    async def submit(self, op: Op, following: "Waiter | None" = None, told: Told | None = None) -> Accepted:
+        """Raises `AgentError` where it is not taken. In the step in which it is, `following` is told where a message went.
+
+        `told` is called once what was accepted is durable, or with the reason why it is not. Where no turn runs, a refusal or word
+        that there was nothing to do comes only once what it follows from is in the log: the end of a turn that the op has closed,
+        for instance. Whoever is told while a turn runs finds it running.
+        """
+        way = READ.get(type(op)) or way_of(op)
+        if way.outside:
+            return await self._do_outside(way, op)
+        try:
+            accepted = await self.queue.run(self._accept(way, op, following, told))
+        except AgentError:
+            if not self.running:
+                with suppress(AgentError):
+                    await self.committed()
+            raise
+        if not (accepted.effective or self.running):
+            await self.committed()
+        return accepted
+
+    async def _accept(self, way: "Way[Any]", op: Op, following: "Waiter | None", told: Told | None) -> Accepted:
+        accepted = await way.here(self, op)
+        if following is not None and accepted.message_id:
+            following.follow_message(accepted)
+        if told is not None:
+            in_our_log = self.claim.is_held and not accepted.held  # else it is a letter, or waits for the end of the turn
+            (self.tail if in_our_log else self).when_durable(told)
+        return accepted
+
+    async def _do_outside(self, way: "Way[Any]", op: Op) -> Accepted:
+        self._wanted_by += 1
+        try:
+            return await way.here(self, op)
+        finally:
+            self._wanted_by -= 1
+
+    # -- what other processes do
+
+    def watch(self) -> None:
+        self.on_watch_needed(self)
+
+    async def look(self, position: Position | None = None) -> None:
+        """See what other processes have done; `position` is where the store says that it stands."""
+        await self._elsewhere.look(position)
+
+    def look_soon(self) -> None:
+        self._elsewhere.look_soon()
+
+    async def note_deleted(self) -> None:
+        """The store does not have it any more."""
+        await self._elsewhere.note_deleted()
+
+    # -- what follows from what has happened
+
+    def _watch_turn(self) -> None:
+        self._letters_left = False
+        self.on_watch_needed(self)
+
+    def _go_on(self) -> None:
+        if self.held or self._letters_left or self.tail.state.queued:
+            self.queue.put(begin_what_waits(self), first=True)
+        else:
+            self.release_if_idle()
+
+    def _on_failure(self) -> None:
+        self.standing.note(Given.BROKEN)
+
+    def _fail_held(self) -> None:
+        if self.tail.failure is not None:
+            self.held.fail(self.tail.failure)
+
+    def _stop_what_runs(self) -> None:
+        self.running.stop_unrecorded()
+        self.long_commands.end_soon(UNRECORDED)
+
+    def _release_soon(self) -> None:
+        self.loop.call_soon(self.release_if_idle)  # once everyone has been told
+
+    def _runs_something(self) -> bool:
+        return bool(self.running or self.long_commands)
+
+    def _break(self) -> None:
+        """The log could not keep the claim for us: another process may have the conversation, and write to it."""
+        reason = f"the claim on conversation {self.id} was lost, so its turn was stopped; send again to continue the conversation"
+        logger.error("%s", reason)
+        self.tail.fail(Fenced(f"conversation store: {reason}"))
+
+    def _give_back(self) -> bool:
+        """With the batch that is handed over now: nothing more is to be written under this claim. Whoever wants it next, here too,
+        asks the log for it, which answers once that batch is written.
+        """
+        if self.standing.phase is not OURS or self.held or self._letters_left or self.state.queued or self.state.turn is not None:
+            return False
+        if self.queue.busy or self.long_commands:
+            return False
+        return self.claim.give_back()
+
+    # -- ending
+
+    async def stop(self) -> None:
+        """The process ends: ops that wait are refused; a turn is interrupted, unless it waits for an answer."""
+        reason = StoreError(ENDING)
+        self.standing.note(Given.LEAVE)
+        self.held.fail(reason)
+        await self.queue.close(reason)
+        await self.running.leave()
+        await self.long_commands.end_all(LEAVING)
+
+    def flush(self) -> None:
+        """What is not handed to the log yet is, and nothing is saved later."""
+        self.tail.close()
+        self.tail.flush()
+
+    def forget(self) -> None:
+        """It leaves memory. Nothing in it may point back to it: then it is gone at once, and not when the collector comes by."""
+        self.standing.note(Given.FORGET)
+        self.tail.close()
+        if self._pages is not None:
+            self._pages.close()
+        self.tail.on_failure = self.tail.on_all_written = self.tail.gives_back = self.claim.runs_something = None
+        self.standing.effects = ()
+        del self.queue, self._elsewhere, self.beginning, self.long_commands  # they know this one

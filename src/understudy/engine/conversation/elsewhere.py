@@ -1,0 +1,135 @@
+"""What other processes do to a conversation: append to it, leave ops for a turn that runs here, delete it, or die with its turn."""
+
+import logging
+from collections.abc import Sequence
+
+from understudy.engine.conversation.phases import LEAVING, MAY_BEGIN, OURS, Given
+from understudy.engine.conversation.shell import Shell
+from understudy.engine.ops.sending import begin_next
+from understudy.engine.ops.table import way_of
+from understudy.errors import AgentError, ConversationBusy, UnknownConversation, report_bug
+from understudy.store.log import Letter, Position
+
+logger = logging.getLogger(__name__)
+
+
+class Elsewhere:
+    def __init__(self, shell: Shell) -> None:
+        self._shell = shell
+
+    # -- looking
+
+    async def look(self, position: Position | None = None) -> None:
+        """See what other processes have done: letters to a turn of ours, a turn of theirs, or the death of its process.
+
+        `position` is where the store says that it stands, for those who have asked already.
+        """
+        shell = self._shell
+        if shell.phase is LEAVING:
+            return
+        if not shell.has_claim:
+            await shell.alone(self._see_what_others_did(position))
+        elif shell.turn_runs and (position is None or position.letters):
+            await self.read_letters()
+        elif shell.runs_commands and (position is None or position.letters):
+            await shell.alone(self._read_letters_between_turns())
+
+    def look_soon(self) -> None:
+        self._shell.run_beside(self._look_loudly())
+
+    async def _look_loudly(self) -> None:
+        try:
+            await self.look()
+        except AgentError as error:
+            logger.warning("cannot see what other processes write to %s: %s", self._shell.id, error)
+        except Exception as error:
+            report_bug(logger, error, "in seeing what other processes write to %s", self._shell.id)
+
+    async def _see_what_others_did(self, position: Position | None) -> None:
+        shell = self._shell
+        if shell.has_claim or shell.phase is LEAVING:
+            return
+        if position is None or shell.failure or position.last_seq != shell.state.last_seq:
+            await shell.catch_up()
+        if shell.failure:  # what ran here is still being stopped
+            return
+        if shell.depends_on_others and shell.phase in MAY_BEGIN and not await shell.is_claimed():
+            await self._take_over()
+        elif shell.state.turn is not None:
+            await shell.show_text_elsewhere()
+
+    async def note_deleted(self) -> None:
+        """The store does not have it any more: whoever waits or watches here is told."""
+        await self._shell.alone(self._note_deleted())
+
+    async def _note_deleted(self) -> None:
+        shell = self._shell
+        if shell.has_claim or not shell.published or await shell.is_stored():
+            return
+        shell.note(Given.DELETED)
+        shell.forget_unread()
+        shell.fail_viewers(UnknownConversation("the conversation was deleted"))
+
+    # -- taking over
+
+    async def _take_over(self) -> None:
+        """The process that ran the turn has ended it, or died. What was left for it, and who waits for it, is ours now."""
+        shell = self._shell
+        try:
+            await shell.take_claim()
+            cut = shell.state.turn
+            await shell.begin_with_letters()
+            if not shell.turn_runs and cut is not None:
+                await shell.resume_cut_turn()
+            if shell.state.queued and not shell.turn_runs:
+                await begin_next(shell)
+            if cut is not None and shell.turn_id == cut:
+                shell.tell_taken_over()
+        except ConversationBusy:
+            return
+        except AgentError as error:
+            level = logging.INFO if isinstance(error, UnknownConversation) else logging.ERROR  # deleting is nobody's fault
+            logger.log(level, "%s cannot be continued: %s", shell.id, error)
+            shell.forget_unread()
+            shell.fail_waiting(error)
+
+    # -- letters to a turn that runs here
+
+    async def read_letters(self) -> None:
+        """Ops that other processes have left for the running turn. The inbox is read outside the queue, so that a slow log
+        does not hold up an interrupt; acting upon them waits for nothing.
+        """
+        letters = await self._shell.letters_waiting()
+        if letters:
+            await self._shell.alone(self._take_letters(letters))
+
+    async def _read_letters_between_turns(self) -> None:
+        """No turn runs here, but commands that outlive theirs keep the claim: nobody else can do what the letters ask for."""
+        shell = self._shell
+        if shell.phase is not OURS:
+            return
+        letters = await shell.letters_waiting()
+        for letter in letters:
+            await way_of(letter.op).between_turns(shell, letter.op)
+        if letters:
+            await shell.begin_with_letters()
+        if not shell.turn_runs and shell.take_compaction_left():
+            await shell.begin_compaction(shell.state.owner)
+
+    async def _take_letters(self, letters: Sequence[Letter]) -> None:
+        shell = self._shell
+        turn = shell.turn_id
+        if turn is None:
+            return  # it has ended meanwhile: whoever left them takes the conversation over
+        for letter in letters:
+            if shell.has_read(letter):
+                continue  # twice at the same time
+            if not shell.turn_runs:  # ended by the letter before: this one is for the turn after it
+                await shell.begin_with_letters()
+                return
+            if shell.is_ending:
+                shell.leave_letters()
+                return
+            shell.note_read(letter)
+            if not way_of(letter.op).to_turn(shell, letter.op, turn):
+                logger.warning("a letter to %s is of no use to a running turn: %s", shell.id, type(letter.op).__name__)

@@ -1,0 +1,162 @@
+"""Who may append to a conversation, and what others did while it was not us.
+
+The claim is taken for a turn and given back after it. Whoever takes it has to know all that was written meanwhile: where the
+conversation stands comes with the claim, and only what is new is read.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+
+from understudy.engine.conversation.letters import Letters
+from understudy.engine.conversation.phases import FAILED, Given, Standing
+from understudy.engine.log.fold import State
+from understudy.engine.log.tail import Tail
+from understudy.errors import ConversationBusy, UnknownConversation
+from understudy.protocol.ids import ConversationId
+from understudy.store.log import NOWHERE, Claim, EventLog, Holder, Position
+
+
+class Inbox(Enum):
+    """What `OurClaim.take` found for the conversation."""
+
+    EMPTY = "empty"
+    HAS_LETTERS = "has letters"  # or may have some: it is to be read
+
+
+class OurClaim:
+    """This process's right to append to one conversation: taken for a turn, and given back after it."""
+
+    def __init__(self, conversation_id: ConversationId, log: EventLog, tail: Tail, letters: Letters, standing: Standing) -> None:
+        self._standing = standing
+        self._id = conversation_id
+        self._log = log
+        self._tail = tail
+        self._letters = letters
+        self.runs_something: Callable[[], bool] | None = None  # whether a turn or a command of this conversation is at work here
+        self._claim: Claim | None = None
+        self._as_of: int | None = None  # the log's mark of the last claim under which we knew everything and had read all letters
+
+    @property
+    def is_held(self) -> bool:
+        return self._claim is not None
+
+    async def begin(self) -> None:
+        """Of a new conversation, which nobody else knows."""
+        self._as_of = (await self._take(NOWHERE)).position.as_of
+
+    async def take(self) -> Inbox:
+        """Become the one who may append, with the newest state. Raises `ConversationBusy`."""
+        tail = self._tail
+        if self._claim is not None and not tail.failure:
+            return Inbox.HAS_LETTERS
+        self.release()  # after a failure: what was written is not known any more, and comes with a new claim
+        knows = self._as_of is not None and not tail.failure
+        known = Position(tail.stored_epoch, tail.state.last_seq, as_of=self._as_of or 0) if knows else None
+        claim = await self._take(known)
+        position = claim.position
+        try:
+            if known is None or tail.failure or not _is_at(position, known):
+                await self._refresh(position)
+            else:
+                tail.resume()  # nobody else has written since
+        except BaseException:
+            self._as_of = None
+            self.release()
+            raise
+        if self._claim is None:  # lost while that was read
+            if self._standing.phase is FAILED:
+                self._standing.note(Given.READ_ANEW)
+            raise ConversationBusy(f"conversation {self._id} has been taken by another process")
+        self._standing.note(Given.CLAIMED)
+        if position.letters or self._letters.unread:
+            self._as_of = None  # until they are read
+            return Inbox.HAS_LETTERS
+        self._as_of = position.as_of
+        return Inbox.EMPTY
+
+    async def _take(self, known: Position | None = None) -> Claim:
+        claim = await self._log.claim(self._id, known)
+        if isinstance(claim, Holder):
+            raise ConversationBusy(f"conversation {self._id} has a turn running in another process")
+        self._claim = claim
+        claim.on_lost = self._lose
+        if claim.is_lost:
+            self._lose()
+            raise ConversationBusy(f"conversation {self._id} has been taken by another process")
+        return claim
+
+    def release(self) -> None:
+        if self._claim is not None:
+            claim, self._claim = self._claim, None
+            claim.on_lost = None
+            claim.release()
+            self._standing.note(Given.RELEASED)
+
+    def give_back(self) -> bool:
+        """With a batch, which does the rest. False where it is not ours."""
+        if self._claim is None:
+            return False
+        self._claim.on_lost = None
+        self._claim = None
+        self._standing.note(Given.RELEASED)
+        return True
+
+    def _lose(self) -> None:
+        self._claim = self._as_of = None
+        self._standing.note(Given.LOST)
+
+    def mistrust(self) -> None:
+        """Letters were left in the inbox: the next one who takes the claim has to look."""
+        self._as_of = None
+
+    async def catch_up(self) -> None:
+        """Take in, and show, what other processes have appended."""
+        tail = self._tail
+        if tail.failure:
+            await self.read_anew()
+            return
+        known = tail.state.last_seq
+        missed = await self._log.read(self._id, known)
+        if not missed:
+            return
+        if not tail.state.extend(missed):
+            whole = await self._log.read(self._id)
+            missed = [entry for entry in whole if entry.seq > known]  # more may have come since the first look
+            tail.state = State.read(whole)
+        self._letters.seen(missed)
+        tail.broadcast.publish_foreign(missed)
+        tail.note_committed(missed[-1].seq)  # else whoever waits for all that is known to be on disk would wait for ever
+
+    async def _refresh(self, position: Position) -> None:
+        tail = self._tail
+        if not position.epoch:
+            raise UnknownConversation(f"no conversation {self._id}")
+        if tail.failure:
+            await self._reload(position)
+        else:
+            if position.last_seq != tail.state.last_seq:
+                await self.catch_up()
+            tail.load(tail.state, position.epoch)
+
+    async def read_anew(self) -> None:
+        """After a failure: the state holds what was never written, and nobody here would see what others write. Not while
+        something that was begun here is still being stopped: it would go on, as if nothing had failed.
+        """
+        position = (await self._log.positions([self._id])).get(self._id)
+        runs_something = self.runs_something is not None and self.runs_something()
+        if position is not None and self._tail.failure and not (self.is_held or runs_something):
+            self._as_of = None
+            await self._reload(position)
+            self._standing.note(Given.READ_ANEW)
+
+    async def _reload(self, position: Position) -> None:
+        tail = self._tail
+        self._letters.read_again()
+        whole = await self._log.read(self._id)
+        published = tail.broadcast.published
+        tail.load(State.read(whole), position.epoch)
+        tail.broadcast.publish_foreign([entry for entry in whole if entry.seq > published])
+
+
+def _is_at(position: Position, known: Position) -> bool:
+    return position.epoch != 0 and position.epoch == known.epoch and position.last_seq == known.last_seq

@@ -1,0 +1,115 @@
+"""What other processes do: entries and unfinished text for viewers here, and letters for turns that run here.
+
+The log is listened to for every conversation about which somebody needs to know. Its hints may be missed, so all of these are
+looked at every second too.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+from understudy.engine.conversation.conversation import Conversation
+from understudy.errors import AgentError, StoreGone
+from understudy.protocol.ids import ConversationId
+from understudy.store.log import EventLog, Position
+
+logger = logging.getLogger(__name__)
+
+FIRST_SECONDS = 0.02  # what was done just before we began to listen is looked for then
+UNTOLD_SECONDS = 1.0  # what no hint told of, such as the end of a killed process, is noticed this late
+
+
+class Watch:
+    def __init__(self, log: Callable[[], EventLog], conversations: Mapping[ConversationId, Conversation]) -> None:
+        self._log = log
+        self._conversations = conversations
+        self._listening: dict[ConversationId, Callable[[], None]] = {}  # and how to stop it
+        self._hinted: set[ConversationId] = set()
+        self._woken = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def wake(self, conversation: Conversation | None = None) -> None:
+        """Something may need watching now: this conversation, or any."""
+        for each in self._conversations.values() if conversation is None else (conversation,):
+            if each.id not in self._listening and _needs_watching(each):
+                self._listen(each.id)
+
+    def _listen(self, name: ConversationId) -> None:
+
+        def told() -> None:
+            self._hinted.add(name)
+            self._woken.set()
+
+        self._listening[name] = self._log().listen(name, told)
+        loop = asyncio.get_running_loop()
+        loop.call_later(FIRST_SECONDS, told)
+        if self._task is None:
+            self._task = loop.create_task(self._run(), name="watch")
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        look_at_all = loop.time() + UNTOLD_SECONDS
+        try:
+            while self._listening:
+                try:
+                    async with asyncio.timeout_at(look_at_all):
+                        await self._woken.wait()
+                except TimeoutError:
+                    look_at_all = loop.time() + UNTOLD_SECONDS
+                    self._hinted.update(self._listening)
+                self._woken.clear()
+                hinted, self._hinted = self._hinted, set()
+                await self._look(self._still_watched(hinted))
+        finally:
+            for stop in self._listening.values():
+                stop()
+            self._listening.clear()
+            self._task = None
+
+    def _still_watched(self, hinted: Iterable[ConversationId]) -> list[Conversation]:
+        watched: list[Conversation] = []
+        for name in hinted:
+            conversation = self._conversations.get(name)
+            if conversation is not None and _needs_watching(conversation):
+                watched.append(conversation)
+            elif name in self._listening:
+                self._listening.pop(name)()
+        return watched
+
+    async def _look(self, watched: list[Conversation]) -> None:
+        if not watched:
+            return
+        try:
+            positions = await self._log().positions([conversation.id for conversation in watched])
+        except StoreGone as error:  # nobody here will see any more what they wait for
+            for conversation in watched:
+                conversation.fail_viewers(error)
+                conversation.fail_waiting(error)
+            return
+        except AgentError as error:
+            logger.warning("cannot see what other processes write: %s", error)
+            return
+        for conversation in watched:  # one that has to wait for the log does not keep the others waiting
+            conversation.run_beside(self._look_at(conversation, positions.get(conversation.id)))
+
+    async def _look_at(self, conversation: Conversation, position: Position | None) -> None:
+        """Whoever else is watched for must not pay for what goes wrong with one."""
+        try:
+            if position is None and not conversation.is_forgotten:
+                await conversation.note_deleted()
+            # It may leave memory while the log is asked, or once those who watched know it is gone.
+            if not conversation.is_forgotten:
+                await conversation.look(position)
+        except AgentError as error:
+            logger.warning("cannot see what other processes write to %s: %s", conversation.id, error)
+        except Exception:
+            logger.exception("bug in seeing what other processes write to %s", conversation.id)
+
+
+def _needs_watching(conversation: Conversation) -> bool:
+    return conversation.is_shared and conversation.needs_watching

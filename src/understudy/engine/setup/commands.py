@@ -1,0 +1,89 @@
+"""The sandbox and the tools, loaded while the model thinks or when first needed: a server answers before it can run anything."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from understudy.engine.setup.turn_setup import TurnSetup
+from understudy.protocol.choices import OutputStream
+from understudy.tools.registry import load_tools
+
+if TYPE_CHECKING:
+    from understudy.sandbox.runner import Sandbox
+    from understudy.sandbox.running import RunningCommand
+    from understudy.sandbox.spec import Command, CommandResult
+
+
+class Commands:
+    def __init__(self) -> None:
+        self._sandbox: Sandbox | None = None
+
+    def warm(self) -> Iterator[None]:
+        """Start the helper process, and load what a tool call needs, while the model thinks: step by step, for others wait too."""
+        sandbox = self._ready()
+        yield
+        sandbox.warm()
+        yield
+        yield from load_tools()
+
+    async def run(self, command: "Command", on_output: Callable[[OutputStream, bytes], None]) -> "CommandResult":
+        return await self._ready().run(command, on_output)
+
+    def covering(self, paths: Sequence[str]) -> "tuple[RunningCommand, ...]":
+        return () if self._sandbox is None else self._sandbox.covering(paths)
+
+    async def end_covering(self, paths: Sequence[str], why: str) -> None:
+        if self._sandbox is not None:
+            await self._sandbox.end_covering(paths, why)
+
+    async def close(self) -> None:
+        if self._sandbox is not None:
+            await self._sandbox.close()
+
+    def _ready(self) -> "Sandbox":
+        if self._sandbox is None:
+            from understudy.sandbox.runner import Sandbox
+
+            self._sandbox = Sandbox()
+        return self._sandbox
+
+
+logger = logging.getLogger(__name__)
+
+WAIT_SECONDS = 0.01
+WAITS = 5  # before it begins; waits and not one longer time, because asking a model takes longer on a busy machine
+PAUSE_SECONDS = 0.002
+
+
+class Warming:
+    def __init__(self, loop: asyncio.AbstractEventLoop, commands: Commands) -> None:
+        self._loop = loop
+        self._commands = commands
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self, setup: TurnSetup) -> None:
+        """Once in a process."""
+        if self._timer is None:
+            self._wait(setup, WAITS)
+
+    def _wait(self, setup: TurnSetup, waits: int) -> None:
+        if waits:
+            self._timer = self._loop.call_later(WAIT_SECONDS, self._wait, setup, waits - 1)
+        else:
+            self._go_on(self._commands.warm(), setup)
+
+    def _go_on(self, steps: Iterator[None], setup: TurnSetup) -> None:
+        """A step at a time: the model may be speaking already."""
+        try:
+            for _ in steps:
+                self._timer = self._loop.call_later(PAUSE_SECONDS, self._go_on, steps, setup)
+                return
+        except (OSError, ImportError) as error:  # too few files or processes, say: whoever needs it tries again, and is told
+            logger.warning("what commands need cannot be loaded yet: %s", error)
+            return
+        setup.settings()
+
+    def end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()

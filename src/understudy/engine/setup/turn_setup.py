@@ -1,0 +1,41 @@
+"""What a turn is given of the configuration."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from understudy.config.model import Config
+from understudy.engine.compaction.limits import ContextLimits
+from understudy.models.model import Model, ToolSpec
+from understudy.protocol.items import Message, Usage
+from understudy.protocol.records import Pins
+from understudy.tools.host import ToolSettings
+from understudy.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from understudy.engine.hooks.of_conversation import ConversationHooks
+    from understudy.engine.services.notifying import CompletedTurn
+    from understudy.engine.services.question_news import OpenedQuestion
+    from understudy.engine.turn.other_servers import ConversationServers
+
+
+class TurnSetup(msgspec.Struct, frozen=True):
+    """All that a turn needs to know of the configuration, fixed while it runs."""
+
+    model: Model
+    instructions: str
+    preamble: tuple[Message, ...]  # context that goes before the history
+    find_tool: Callable[[str], Tool | None]
+    offered: tuple[ToolSpec, ...]
+    settings: Callable[[], ToolSettings]  # made when a tool is first called
+    stream_retries: int
+    show_raw_reasoning: bool
+    config: Config  # what it was made from; front ends find in it how they are to show things
+    pins: Pins | None = None  # the places it works on, for the log
+    cost_of: Callable[[Usage], float | None] = lambda _: None  # USD for one answer; None: the model has no price
+    limits: ContextLimits = ContextLimits()
+    notify: "Callable[[CompletedTurn], None] | None" = None  # tells the user's program of a completed turn
+    on_question: "Callable[[OpenedQuestion], None] | None" = None  # tells the user's program of a question
+    hooks: "ConversationHooks | None" = None  # programs of the user's that are told what happens, and may object
+    servers: "ConversationServers | None" = None  # whose tools are offered too

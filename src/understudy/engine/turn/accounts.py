@@ -1,0 +1,115 @@
+"""What people with a token of their own have used in a day, a week or a month, and whether more may be used.
+
+The store counts, for all processes. A process adds what it has used and not yet heard to be counted, so that many turns of one
+person at once go over a limit by no more than the answers that they are waiting for.
+"""
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+
+from understudy.errors import BudgetReached, BudgetSpent
+from understudy.policy.question_text import amount
+from understudy.protocol.callers import PersonBudget
+from understudy.protocol.choices import BUDGET_LIMITS, Period
+from understudy.protocol.items import Usage
+from understudy.protocol.records import Budget
+from understudy.store.log import Spent, Store
+
+NO_PRICE = "a budget of `cost_usd` cannot be kept with this model, because it has no price; ask whoever runs the server to set one"
+
+
+class Account:
+    """Of one person, with the budgets that they have now."""
+
+    def __init__(self, name: str, budgets: tuple[PersonBudget, ...], accounts: "Accounts") -> None:
+        self._name = name
+        self._budgets = budgets
+        self._accounts = accounts
+
+    async def admit(self, wanted: Budget | None) -> None:
+        """Whether a message may be sent. Raises `BudgetSpent`, also where it asks for more than is left."""
+        for budget in self._budgets:
+            left = budget.amount - await self._accounts.used(self._name, budget)
+            if left <= 0:
+                raise BudgetSpent(self._words(budget))
+            asked = getattr(wanted, budget.limit) if wanted is not None and budget.limit in BUDGET_LIMITS else None
+            if asked is not None and asked > left:
+                raise BudgetSpent(
+                    f"a budget of {amount(budget.limit, asked)} is more than is left: {amount(budget.limit, left)} of "
+                    f"{amount(budget.limit, budget.amount)} this {budget.period}. Ask for that or less, or leave it out"
+                )
+
+    async def check(self, cost_of: Callable[[Usage], float | None]) -> None:
+        """Before each request to the model. Raises `BudgetReached`."""
+        for budget in self._budgets:
+            if budget.limit == "cost_usd" and cost_of(Usage(0, 0, 0)) is None:
+                raise BudgetReached(NO_PRICE)
+            if await self._accounts.used(self._name, budget) >= budget.amount:
+                raise BudgetReached(self._words(budget))
+
+    def count(self, usage: Usage, cost: float | None) -> None:
+        """One answer of the model."""
+        self._accounts.count(self._name, Spent(usage.total_tokens, cost or 0.0, 1))
+
+    def _words(self, budget: PersonBudget) -> str:
+        again = next_begin(budget.period, self._accounts.today())
+        return (
+            f"the budget of {self._name} is used up: {amount(budget.limit, budget.amount)} a {budget.period}. It begins anew on "
+            f"{again.isoformat()} (UTC); whoever runs the server can raise it. What was begun is kept"
+        )
+
+
+class Accounts:
+    def __init__(
+        self,
+        store: Callable[[], Store],
+        budgets_of: Callable[[str], tuple[PersonBudget, ...]],
+        today: Callable[[], date] = lambda: datetime.now(UTC).date(),
+    ) -> None:
+        self._store = store
+        self._budgets_of = budgets_of
+        self.today = today
+        self._uncounted: dict[str, list[tuple[date, Spent]]] = {}  # on its way to the store
+
+    def find(self, name: str) -> Account | None:
+        """None for those without a budget."""
+        budgets = self._budgets_of(name)
+        return Account(name, budgets, self) if budgets else None
+
+    async def used(self, name: str, budget: PersonBudget) -> float:
+        since = begin(budget.period, self.today())
+        spent = await self._store().spent(name, since.isoformat())
+        for day, more in self._uncounted.get(name, ()):
+            if day >= since:
+                spent = spent.plus(more)
+        return float(getattr(spent, budget.limit))
+
+    def count(self, name: str, spent: Spent) -> None:
+        day = self.today()
+        waiting = self._uncounted.setdefault(name, [])
+        waiting.append((day, spent))
+
+        def counted(_error: BaseException | None) -> None:
+            waiting.remove((day, spent))
+
+        self._store().spend(name, day.isoformat(), spent, counted)
+
+
+def begin(period: Period, today: date) -> date:
+    match period:
+        case "day":
+            return today
+        case "week":
+            return today - timedelta(days=today.weekday())
+        case "month":
+            return today.replace(day=1)
+
+
+def next_begin(period: Period, today: date) -> date:
+    match period:
+        case "day":
+            return today + timedelta(days=1)
+        case "week":
+            return begin("week", today) + timedelta(days=7)
+        case "month":
+            return (today.replace(day=1) + timedelta(days=32)).replace(day=1)

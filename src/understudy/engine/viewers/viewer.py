@@ -1,0 +1,66 @@
+"""What a front end is to whoever shows it a conversation."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from understudy.engine.log.broadcast import LiveDelta, LiveEntry
+from understudy.errors import AgentError
+from understudy.protocol.records import Question, TurnEnded
+
+
+class Viewer(Protocol):
+    """What a front end makes of a conversation. Called on the event loop, in order, and must not block."""
+
+    @property
+    def can_answer(self) -> bool:
+        """Whether there is somebody whom a question can be put to."""
+        ...
+
+    def entry(self, live: LiveEntry) -> None: ...
+
+    def delta(self, live: LiveDelta) -> None: ...
+
+    def question(self, question: Question, turn: str) -> None:
+        """To be put to whoever watches. It may come again, or have changed."""
+        ...
+
+    def question_closed(self, call_id: str, turn: str) -> None:
+        """Somebody has answered it, or an answer would change nothing now."""
+        ...
+
+    def ended(self, ended: TurnEnded) -> None:
+        """The turn that was waited for is over. Nothing more is shown."""
+        ...
+
+    def failed(self, error: AgentError) -> None:
+        """Nothing more can be shown."""
+        ...
+
+
+class Outlet(Protocol):
+    """The way to a client that may be slow."""
+
+    @property
+    def congested(self) -> bool: ...
+
+    def drained(self, callback: Callable[[], None]) -> None:
+        """Call back in a later step of the event loop, once there is room."""
+        ...
+
+
+class QuietViewer:
+    """Makes nothing of what it is shown. For a following that has stopped, and to build on for those who wait for one record."""
+
+    can_answer = False
+
+    def entry(self, live: LiveEntry) -> None: ...
+
+    def delta(self, live: LiveDelta) -> None: ...
+
+    def question(self, question: Question, turn: str) -> None: ...
+
+    def question_closed(self, call_id: str, turn: str) -> None: ...
+
+    def ended(self, ended: TurnEnded) -> None: ...
+
+    def failed(self, error: AgentError) -> None: ...

@@ -1,0 +1,80 @@
+"""Server-sent events: bytes in, `data` payloads out. No I/O; the same result for any way the bytes are cut into chunks."""
+
+from understudy.models.wires.wire import EVENT_LIMIT
+
+LINES_LIMIT = 1024 * 1024  # of one event
+BOM = b"\xef\xbb\xbf"
+
+
+class EventTooLarge(Exception):
+    """An event grew beyond the limit without ending."""
+
+
+class SseSplitter:
+    """Only `data` matters here: both wires repeat the kind of an event inside it."""
+
+    __slots__ = ("_after_cr", "_data", "_held", "_limit", "_partial", "_started", "lines")
+
+    def __init__(self, limit: int = EVENT_LIMIT) -> None:
+        self._limit = limit
+        self._partial = bytearray()  # of a line whose end has not come
+        self._data: list[bytes] = []  # the data lines of an event whose end has not come
+        self._held = 0  # upper bound of the bytes in both
+        self._after_cr = False
+        self._started = False
+        self.lines = 0  # complete ones so far, comments too
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The payloads that this chunk completes. Raises EventTooLarge."""
+        if self._after_cr and chunk:
+            self._after_cr = False
+            if chunk[0] == 10:  # the other half of a CRLF
+                chunk = chunk[1:]
+        if not chunk:
+            return []
+        lines = chunk.splitlines()  # of bytes: at CR, LF and CRLF only
+        last = chunk[-1]
+        self._after_cr = last == 13
+        partial = b"" if last in (10, 13) else lines.pop()
+        if lines and self._partial:
+            self._partial += lines[0]
+            lines[0] = bytes(self._partial)
+            self._partial.clear()
+        if partial:
+            self._partial += partial
+        payloads = self._take(lines) if lines else []
+        self._count(len(chunk), fresh=bool(payloads))
+        return payloads
+
+    def close(self) -> list[bytes]:
+        """At the end of the bytes: what is left, for servers that leave out the last blank line."""
+        line = bytes(self._partial)
+        self._partial.clear()
+        return self._take([line, b""])
+
+    def _take(self, lines: list[bytes]) -> list[bytes]:
+        if not self._started:
+            self._started = True
+            lines[0] = lines[0].removeprefix(BOM)
+        self.lines += len(lines)
+        data = self._data
+        payloads: list[bytes] = []
+        for line in lines:
+            if not line:
+                if data:
+                    payloads.append(b"\n".join(data) if data[1:] else data[0])
+                    data = self._data = []
+            elif line[:4] == b"data":
+                if line[4:6] == b": ":
+                    data.append(line[6:])
+                elif line[4:5] == b":" or len(line) == 4:
+                    data.append(line[5:])
+        return payloads
+
+    def _count(self, size: int, *, fresh: bool) -> None:
+        if not (self._partial or self._data):
+            self._held = 0
+            return
+        self._held = size if fresh else self._held + size
+        if self._held > self._limit or len(self._data) > LINES_LIMIT:
+            raise EventTooLarge(f"an event of more than {self._limit} bytes")

@@ -1,0 +1,192 @@
+"""Reaching a server: name to addresses, addresses tried side by side, then a proxy's tunnel and TLS where needed."""
+
+import asyncio
+import os
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import chain, zip_longest
+from typing import TYPE_CHECKING, cast
+
+from understudy.net.addresses import Url, proxy_authorization
+from understudy.net.connection import Connection
+from understudy.net.failures import Unreachable
+
+if TYPE_CHECKING:
+    import ssl
+
+STAGGER_SECONDS = 0.25  # head start of an address before the next one is tried too
+TUNNEL_HEAD_LIMIT = 16 * 1024
+KEEPALIVE = (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a model may think for minutes; a dead peer should be noticed
+
+Address = tuple[int, str]  # family, numeric host
+
+
+async def open_connection(
+    connection: Connection, url: Url, *, proxy: Url | None, tls: Callable[[], "ssl.SSLContext"], seconds: float
+) -> None:
+    """Connect `connection` to where `url` leads. Raises Unreachable, with nothing left open."""
+    to = f"cannot connect to {url}" + (f" through the proxy {proxy.scheme}://{proxy.authority}" if proxy else "")
+    try:
+        async with asyncio.timeout(seconds):
+            await _open(connection, url, proxy, tls)
+    except TimeoutError:
+        raise Unreachable(f"{to}: no connection within {seconds:g} seconds") from None
+    except Unreachable as failure:
+        raise Unreachable(f"{to}: {failure}", transient=failure.transient, why=failure.why) from None
+    except socket.gaierror as error:
+        host = (proxy or url).host
+        raise Unreachable(f"{to}: the name {host} cannot be resolved ({error.strerror})", why="name") from None
+    except OSError as error:
+        raise _explained(to, error) from None
+
+
+async def _open(connection: Connection, url: Url, proxy: Url | None, tls: Callable[[], "ssl.SSLContext"]) -> None:
+    loop = asyncio.get_running_loop()
+    first = proxy or url
+    context = tls() if "https" in (first.scheme, url.scheme) else None
+    addresses = await _resolve(first.host, first.port)
+    outer_tls = (context, first.host) if first.scheme == "https" else (None, None)
+    tunnelled = proxy is not None and url.scheme == "https"
+    tunnel = _Tunnel(url, proxy) if proxy is not None and tunnelled else None
+    transport = await _connect(lambda: tunnel or connection, addresses, first.port, *outer_tls)
+    if tunnel is None:
+        return
+    try:
+        await tunnel.established
+        assert context is not None
+        inner = await loop.start_tls(transport, connection, context, server_hostname=url.host)
+    except BaseException:
+        transport.abort()
+        raise
+    if inner is None:
+        raise Unreachable("the proxy closed the connection", why="proxy")
+    connection.connection_made(inner)
+
+
+class _Tunnel(asyncio.Protocol):
+    """Asks a proxy for a way through to `url`."""
+
+    def __init__(self, url: Url, proxy: Url) -> None:
+        self.established: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        place = f"{url.bracketed}:{url.port}"
+        lines = [f"CONNECT {place} HTTP/1.1", f"Host: {place}"]
+        if authorization := proxy_authorization(proxy):
+            lines.append(f"Proxy-Authorization: {authorization}")
+        self._request = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+        self._head = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        cast(asyncio.Transport, transport).write(self._request)
+
+    def data_received(self, data: bytes) -> None:
+        if self.established.done():
+            return
+        self._head += data
+        if b"\r\n\r\n" in self._head:
+            status = self._head.split(b"\r\n", 1)[0].decode("latin-1").partition(" ")[2]
+            if status.startswith("2"):
+                self.established.set_result(None)
+            else:  # asking again does not change a proxy's mind, save when it is out of breath itself
+                refused = Unreachable(f"the proxy refused: {status[:100]}", transient=status.startswith("5"), why="proxy")
+                self.established.set_exception(refused)
+        elif len(self._head) > TUNNEL_HEAD_LIMIT:
+            self.established.set_exception(Unreachable("the proxy's answer is not HTTP", transient=False, why="proxy"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.established.done():
+            self.established.set_exception(Unreachable("the proxy closed the connection", why="proxy"))
+
+
+async def _connect(
+    protocol: Callable[[], asyncio.Protocol],
+    addresses: Sequence[Address],
+    port: int,
+    tls: "ssl.SSLContext | None",
+    name: str | None,
+) -> asyncio.Transport:
+    loop = asyncio.get_running_loop()
+    if len(addresses) == 1:  # the event loop connects by itself: `sock_connect` would start threads to resolve an address again
+        transport, _ = await loop.create_connection(protocol, addresses[0][1], port, ssl=tls, server_hostname=name)
+        transport.get_extra_info("socket").setsockopt(*KEEPALIVE)
+        return transport
+    sock = await _dial_first(addresses, port)
+    try:
+        transport, _ = await loop.create_connection(protocol, sock=sock, ssl=tls, server_hostname=name)
+    except BaseException:
+        sock.close()
+        raise
+    return transport
+
+
+async def _dial_first(addresses: Sequence[Address], port: int) -> socket.socket:
+    """The first that answers."""
+    waiting = deque(addresses)
+    attempts: list[asyncio.Task[socket.socket]] = []
+    winner: asyncio.Task[socket.socket] | None = None
+    pending: set[asyncio.Task[socket.socket]] = set()
+    try:
+        while winner is None and (waiting or pending):
+            if waiting:
+                attempts.append(asyncio.create_task(_dial_one(waiting.popleft(), port)))
+                pending.add(attempts[-1])
+            done, pending = await asyncio.wait(
+                pending, timeout=STAGGER_SECONDS if waiting else None, return_when=asyncio.FIRST_COMPLETED
+            )
+            winner = next((task for task in done if task.exception() is None), None)
+        if winner is None:
+            raise cast(OSError, attempts[0].exception())
+        return winner.result()
+    finally:
+        for task in pending:
+            task.cancel()
+        if pending:
+            await asyncio.wait(pending)
+        for task in attempts:
+            if task is not winner and not task.cancelled() and task.exception() is None:
+                task.result().close()
+
+
+async def _dial_one(address: Address, port: int) -> socket.socket:
+    family, host = address
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(*KEEPALIVE)
+        await asyncio.get_running_loop().sock_connect(sock, (host, port))
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+async def _resolve(host: str, port: int) -> Sequence[Address]:
+    """Numeric addresses cost no thread. Families take turns, so that one that leads nowhere costs one head start."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, host)
+        except OSError:
+            continue
+        return [(family, host)]
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    by_family: dict[int, list[Address]] = {}
+    for family, _, _, _, address in found:
+        by_family.setdefault(family, []).append((family, str(address[0])))
+    return [address for address in chain(*zip_longest(*by_family.values())) if address is not None]
+
+
+def _explained(to: str, error: OSError) -> Unreachable:
+    import ssl
+
+    match error:
+        case ConnectionRefusedError():
+            return Unreachable(f"{to}: connection refused", why="refused")
+        case ssl.SSLCertVerificationError():
+            return Unreachable(
+                f"{to}: the server's certificate is not trusted ({error.verify_message})", transient=False, why="certificate"
+            )
+        case ssl.SSLError():
+            return Unreachable(f"{to}: TLS failed ({error.reason or 'handshake'})", why="tls")
+        case _:
+            return Unreachable(f"{to}: {os.strerror(error.errno) if error.errno else error or type(error).__name__}")

@@ -1,0 +1,159 @@
+"""What the model's calls did: commands and tools, and the pieces of text and output that are shown as they come."""
+
+from typing import Any, Literal
+
+import msgspec
+
+
+class TextDelta(msgspec.Struct, frozen=True, gc=False):
+    """More of the answer being written. Deltas are not in the log: the finished item is."""
+
+    text: str
+
+
+class ReasoningDelta(msgspec.Struct, frozen=True, gc=False):
+    text: str
+    raw: bool = False
+
+
+class OutputDelta(msgspec.Struct, frozen=True, gc=False):
+    call_id: str
+    stream: Literal["stdout", "stderr"]
+    chunk: bytes
+
+
+Delta = TextDelta | ReasoningDelta | OutputDelta
+
+
+class CommandStarted(msgspec.Struct, frozen=True, gc=False, tag="command_started", omit_defaults=True):
+    """Intent: on disk before the command runs."""
+
+    call_id: str
+    command: tuple[str, ...]
+    cwd: str
+    contained: bool
+    session: int | None = None  # of one that may outlive its call and its turn: the number by which the model speaks of it
+    tty: bool = False  # it has a terminal
+
+
+class CommandEnded(msgspec.Struct, frozen=True, gc=False, tag="command_ended"):
+    call_id: str
+    stdout: str
+    stderr: str
+    exit_code: int
+    duration: float  # seconds
+    timed_out: bool = False
+    denied: bool = False  # the sandbox seems to have refused something
+    started: CommandStarted | None = None  # of a session: it may have begun many turns ago
+    untold: bool = False  # of a session: no call of the model waited for its end
+    ended_by: str = ""  # why it ended, if neither by itself nor for the user. Of a session the model is told with the next request
+
+
+class InputWritten(msgspec.Struct, frozen=True, gc=False, tag="input_written"):
+    """Intent: something is typed at the terminal of a session, or it is asked to stop."""
+
+    call_id: str  # of the call that began the session
+    session: int
+    text: str
+
+    def describe(self) -> str:
+        """For people, in a line."""
+        return f"typed at session {self.session}: {self.text}"
+
+
+HookStatus = Literal["completed", "blocked", "failed", "stopped"]
+OWN_SERVER = "codex"  # as whose tools our own are shown that have no events of their kind
+
+
+class ToolCallBegan(msgspec.Struct, frozen=True, gc=False, tag="tool_call_began", omit_defaults=True):
+    """Intent: on disk before another server is asked to do anything."""
+
+    call_id: str
+    server: str
+    tool: str  # as the server calls it
+    arguments: dict[str, Any] | None = None  # shortened, where they are long
+    read_only: bool = False  # by what the server says of its tool
+
+
+class ToolCallEnded(msgspec.Struct, frozen=True, gc=False, tag="tool_call_ended", omit_defaults=True):
+    """`result` is what the tool gave, in the shape of MCP; where it gave nothing, `error` says why."""
+
+    call_id: str
+    server: str
+    tool: str
+    seconds: float
+    arguments: dict[str, Any] | None = None
+    read_only: bool = False
+    result: dict[str, Any] | None = None
+    error: str | None = None
+
+    @property
+    def failed(self) -> bool:
+        return self.result is None or self.result.get("isError") is True
+
+    def describe(self) -> str:
+        """What the tool said, as text."""
+        if self.result is None:
+            return self.error or ""
+        parts: list[dict[str, Any]] = self.result.get("content", [])
+        return "\n".join(part.get("text") or f"[{part.get('type')}]" for part in parts)
+
+
+class ServersChecked(msgspec.Struct, frozen=True, gc=False, tag="servers_checked"):
+    """Whose tools the model is offered from here on, and which servers are missing, with the reason."""
+
+    ready: tuple[str, ...]
+    missing: dict[str, str]
+
+    def describe(self) -> str:
+        """For people, in a line; empty where there is nothing to tell."""
+        told = "; ".join(f"{server} ({why})" for server, why in self.missing.items())
+        return f"MCP servers that are missing, and their tools with them: {told}" if told else ""
+
+
+class HookRan(msgspec.Struct, frozen=True, gc=False, tag="hook_ran", omit_defaults=True):
+    """One hook, after its end. It is written with the record that it decides about."""
+
+    run_id: str  # `pre-tool-use:ORDER:FILE:CALL`
+    event: str
+    key: str  # which hook; never its command line, which may hold what nobody else should read
+    status: HookStatus
+    order: int
+    file: str
+    source: str  # `user` or `project`
+    began_at: float  # seconds since the epoch
+    seconds: float
+    call_id: str = ""
+    tool: str = ""  # as it was told to the hook
+    reason: str = ""  # why it blocks, asks or stops, or what went wrong with it
+    context: str = ""  # for the model; of a stop it is what to go on with
+    warning: str = ""  # for the user
+    asks: bool = False  # a person is to decide
+    changed: dict[str, Any] | None = None  # what the call is instead
+    detached: bool = False  # nobody waited for it
+    status_message: str | None = None
+
+    def describe(self) -> str:
+        """For people, in a line; empty where there is nothing to tell."""
+        what = {"blocked": "blocked", "failed": "failed", "stopped": "stopped the turn"}.get(self.status, "")
+        if not what and self.changed is not None:
+            what = "changed the call"
+        if not what and self.asks:
+            what = "asks a person"
+        told = [f"{self.event} hook {what}" + (f": {self.reason}" if self.reason else "")] if what else []
+        if self.warning:
+            told.append(f"{self.event} hook: {self.warning}")
+        if not told:
+            return ""
+        return f"{'; '.join(told)} ({self.key})"
+
+
+class PromptBlocked(msgspec.Struct, frozen=True, gc=False, tag="prompt_blocked"):
+    """A message that a hook kept from the model: it enters no request."""
+
+    message_id: str
+    reason: str
+
+    def describe(self) -> str:
+        """For people, in a line."""
+        return f"the message was blocked by a hook: {self.reason}"

@@ -1,0 +1,3 @@
+"""MCP over HTTP: the era with sessions, whose streams can be left and taken up again, and the era in which each POST stands
+alone.
+"""

@@ -1,0 +1,105 @@
+"""Sends traces and metrics to a collector by OTLP over HTTP, where the standard variables of OpenTelemetry name one.
+
+The SDK and its exporter are the extra `telemetry`. Where no collector is named, none of it is imported.
+"""
+
+import logging
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from understudy import __version__
+from understudy.errors import how_to_add
+
+if TYPE_CHECKING:
+    from understudy.servers.process.telemetry import Telemetry
+
+logger = logging.getLogger(__name__)
+
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+TRACES = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+METRICS = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"
+PROTOCOL = "OTEL_EXPORTER_OTLP_PROTOCOL"
+LAST_WORDS_SECONDS = 2.0  # in which what is left is sent, when the server ends
+
+
+class Exporting:
+    def __init__(self, observer: "Telemetry", shut_down: Callable[[], None]) -> None:
+        self.observer = observer
+        self._shut_down = shut_down
+
+    def close(self) -> None:
+        """What is left is sent, unless the collector takes too long: the server's end does not wait for it."""
+        self.observer.close()
+        sending = threading.Thread(target=self._shut_down, name="understudy-telemetry", daemon=True)
+        sending.start()
+        sending.join(LAST_WORDS_SECONDS)
+
+
+def start_telemetry(env: Mapping[str, str]) -> Exporting | None:
+    """None where nobody wants it, or it cannot be had; then a warning says why."""
+    if env.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        return None
+    wants_traces, wants_metrics = (bool(env.get(ENDPOINT) or env.get(name)) for name in (TRACES, METRICS))
+    if "opentelemetry.sdk.trace" in sys.modules:  # somebody has set it up already, such as `opentelemetry-instrument`
+        from understudy.servers.process.telemetry import Telemetry
+
+        return Exporting(Telemetry(), lambda: None)
+    if not wants_traces and not wants_metrics:
+        return None
+    if _is_missing("opentelemetry.sdk") or _is_missing("opentelemetry.exporter.otlp.proto.http"):
+        logger.warning("no traces are sent, because OpenTelemetry is not installed: %s", how_to_add("telemetry"))
+        return None
+    if env.get(PROTOCOL, "http/protobuf") != "http/protobuf":
+        logger.warning("no traces are sent: %s is %r, and only `http/protobuf` is spoken here", PROTOCOL, env[PROTOCOL])
+        return None
+    return _set_up(traces=wants_traces, metrics=wants_metrics)
+
+
+def _set_up(*, traces: bool, metrics: bool) -> Exporting:
+    from opentelemetry import metrics as metrics_api
+    from opentelemetry import trace as trace_api
+    from opentelemetry.sdk.resources import Resource
+
+    from understudy.servers.process.telemetry import AGENT, Telemetry
+
+    resource = Resource.create({"service.version": __version__})
+    if str(resource.attributes.get("service.name", "unknown_service")).startswith("unknown_service"):
+        resource = resource.merge(Resource({"service.name": AGENT}))
+    ends: list[Callable[[], object]] = []
+    if traces:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+        spans = TracerProvider(resource=resource, shutdown_on_exit=False)
+        spans.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+        trace_api.set_tracer_provider(spans)
+        ends.append(spans.shutdown)
+    if metrics:
+        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+        from opentelemetry.sdk.metrics import MeterProvider
+        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+
+        reader = PeriodicExportingMetricReader(OTLPMetricExporter())
+        meters = MeterProvider([reader], resource=resource, shutdown_on_exit=False)
+        metrics_api.set_meter_provider(meters)
+        ends.append(meters.shutdown)
+
+    def shut_down() -> None:
+        for end in ends:
+            try:
+                end()
+            except Exception as error:
+                logger.warning("the last traces or metrics were not sent: %s", error)
+
+    return Exporting(Telemetry(), shut_down)
+
+
+def _is_missing(module: str) -> bool:
+    try:
+        return find_spec(module) is None
+    except ModuleNotFoundError:
+        return True

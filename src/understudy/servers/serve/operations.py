@@ -1,0 +1,179 @@
+"""What those who run a server need besides its work: numbers, traces, and log lines that name their request.
+
+Several observers of one engine, and the one that lets log lines name the conversation and the trace of their request.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import msgspec
+
+from understudy.config.serve import ServeSettings
+from understudy.engine.engine import Engine
+from understudy.engine.services.observing import ModelTiming, Observer
+from understudy.protocol.ids import ConversationId
+from understudy.protocol.records import Entry
+from understudy.servers.http.answers import Refusal, Send
+from understudy.servers.http.asked import Asked
+from understudy.servers.http.limiting import Limiter
+from understudy.servers.http.measured import Application, Measured
+from understudy.servers.http.metrics import CONTENT_TYPE, CountsLines, Metrics
+from understudy.servers.http.principals import Principals
+from understudy.servers.process.request_scope import REQUEST
+from understudy.servers.process.telemetry_export import start_telemetry
+
+logger = logging.getLogger(__name__)
+
+
+class Observers:
+    """A bug in one of them is told once, and that one observes no more: the work and the others go on."""
+
+    def __init__(self, observers: Sequence[Observer]) -> None:
+        self._observers = list(observers)
+
+    def called(self, method: str, params: bytes) -> None:
+        for observer in self._observers:  # `_tell`, which costs more than what is told here
+            try:
+                observer.called(method, params)
+            except Exception:
+                self._leave_out(observer, "called")
+
+    def reached(self, conversation_id: ConversationId) -> None:
+        self._tell("reached", conversation_id)
+
+    def sent(self, conversation_id: ConversationId, message_id: str) -> None:
+        self._tell("sent", conversation_id, message_id)
+
+    def recorded(self, conversation_id: ConversationId, entry: Entry) -> None:
+        self._tell("recorded", conversation_id, entry)
+
+    def model_asked(self, conversation_id: ConversationId, turn: str, timing: ModelTiming) -> None:
+        self._tell("model_asked", conversation_id, turn, timing)
+
+    def model_answered(self, conversation_id: ConversationId, turn: str, timing: ModelTiming) -> None:
+        self._tell("model_answered", conversation_id, turn, timing)
+
+    def _tell(self, what: str, *arguments: Any) -> None:
+        for observer in self._observers:
+            try:
+                getattr(observer, what)(*arguments)
+            except Exception:
+                self._leave_out(observer, what)
+
+    def _leave_out(self, observer: Observer, what: str) -> None:
+        self._observers = [other for other in self._observers if other is not observer]
+        logger.exception("bug in %s of %s, which observes no more", what, type(observer).__name__)
+
+
+class NotesRequests:
+    """The scope of a request learns which conversation and which trace it is about."""
+
+    def called(self, method: str, params: bytes) -> None:
+        request = REQUEST.get()
+        if request is None or b'"traceparent"' not in params:
+            return
+        context = trace_context(params)
+        if isinstance(parent := context.get("traceparent"), str):
+            request.traceparent = parent
+            state = context.get("tracestate")
+            request.tracestate = state if isinstance(state, str) else ""
+
+    def reached(self, conversation_id: ConversationId) -> None:
+        if (request := REQUEST.get()) is not None:
+            request.conversation = conversation_id
+
+    def sent(self, conversation_id: ConversationId, message_id: str) -> None:
+        """Whoever sends has reached the conversation."""
+
+    def recorded(self, conversation_id: ConversationId, entry: Entry) -> None:
+        """Log lines of a turn know it by their task."""
+
+    def model_asked(self, conversation_id: ConversationId, turn: str, timing: ModelTiming) -> None:
+        """Nothing to note."""
+
+    def model_answered(self, conversation_id: ConversationId, turn: str, timing: ModelTiming) -> None:
+        """Nothing to note."""
+
+
+class _Params(msgspec.Struct, rename={"meta": "_meta"}):
+    meta: Any = None
+
+
+def trace_context(params: bytes) -> dict[str, Any]:
+    """What `_meta` of a request says of its trace; whatever else is there is left to others."""
+    try:
+        meta = msgspec.json.decode(params, type=_Params).meta
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return {}
+    return cast(dict[str, Any], meta) if isinstance(meta, dict) else {}
+
+
+RETENTION_SECONDS = 60.0  # between two looks at what is too old or too much
+
+
+class Operations:
+    def __init__(self, engine: Engine, settings: ServeSettings) -> None:
+        """Before the engine has conversations: it is observed from here on."""
+        self._metrics = Metrics(engine)
+        self._open_to = settings.metrics
+        self._lines = CountsLines(self._metrics.log_lines)
+        logging.getLogger().addHandler(self._lines)
+        self._telemetry = start_telemetry(os.environ)
+        observers: tuple[Observer, ...] = (self._metrics, NotesRequests())
+        engine.observer = Observers(observers if self._telemetry is None else (*observers, self._telemetry.observer))
+        engine.log.time_commits(self._metrics.commits.observe)
+        self._retaining: asyncio.Task[None] | None = None
+        if settings.keep_days or settings.max_store_mb:
+            from understudy.engine.services.retention import Retention  # only where somebody limits it
+
+            retention = Retention(engine, settings.keep_days, settings.max_store_mb, self._metrics.deleted.add)
+            self._retaining = asyncio.get_running_loop().create_task(retention.run(RETENTION_SECONDS))
+
+    def around(self, app: Application, calls_running: Callable[[], int]) -> Measured:
+        """The application as it is served."""
+        self._metrics.calls_running = calls_running
+        return Measured(app, self._metrics, None if self._telemetry is None else self._telemetry.observer)
+
+    async def show_metrics(self, asked: Asked, principals: Principals, limiter: Limiter, send: Send) -> None:
+        """Numbers tell nobody's secrets, so any token will do: one without rights is enough for whoever collects them."""
+        if self._open_to == "off":
+            raise Refusal(404, "there are no metrics here: `understudy.serve.metrics` is `off`")
+        if asked.method not in ("GET", "HEAD"):
+            raise Refusal(405, "metrics are read with GET", headers=((b"allow", b"GET, HEAD"),))
+        name = None
+        if self._open_to == "token":
+            authorization = asked.header(b"authorization")
+            await principals.learn(authorization)
+            principal = principals.find(authorization)
+            if principal is None:
+                reason = "a token is needed: send it as `Authorization: Bearer TOKEN`"
+                raise Refusal(401, reason, headers=((b"www-authenticate", principals.challenge(authorization)),))
+            name = principal.name
+            if (wait := limiter.enter(name)) is not None:
+                raise Refusal(429, "too many requests with this token at once", headers=((b"retry-after", str(wait).encode()),))
+        try:
+            body = await self._metrics.collect()
+            headers = [
+                (b"content-type", CONTENT_TYPE),
+                (b"content-length", str(len(body)).encode()),
+                (b"cache-control", b"no-store"),
+            ]
+            await send({"type": "http.response.start", "status": 200, "headers": headers})
+            await send({"type": "http.response.body", "body": b"" if asked.method == "HEAD" else body})
+        finally:
+            if name is not None:
+                limiter.leave(name)
+
+    async def stop(self) -> None:
+        """Before the engine ends, so that nothing keeps it from writing its last records."""
+        if self._retaining is not None:
+            self._retaining.cancel()
+            await asyncio.wait([self._retaining])
+
+    def close(self) -> None:
+        logging.getLogger().removeHandler(self._lines)
+        if self._telemetry is not None:
+            self._telemetry.close()

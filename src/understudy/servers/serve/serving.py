@@ -1,0 +1,264 @@
+"""The HTTP server as a process: listens, serves, and drains when it is told to end.
+
+From which address a request came: that of the connection, or, behind proxies that are trusted, what they say.
+
+Anybody can send `X-Forwarded-For`, so it counts only where the connection comes from a proxy that is named in `trusted_proxies`.
+"""
+
+import asyncio
+import gc
+import ipaddress
+import logging
+import resource
+import ssl
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from importlib.util import find_spec
+from typing import Any
+from urllib.parse import urlsplit
+
+from understudy.config.serve import ServeSettings
+from understudy.config.tokens import read_tokens, tokens_file
+from understudy.engine.engine import Engine
+from understudy.engine.services.turns_at_work import TurnsAtWork
+from understudy.engine.turn.accounts import Accounts
+from understudy.errors import ConfigError, how_to_add
+from understudy.servers.http.guards import Guards, is_loopback
+from understudy.servers.http.heads import Heads
+from understudy.servers.http.principals import Principals
+from understudy.servers.mcp.tool_table import OFFER, Offer
+from understudy.servers.process.process import Ending, run_server
+from understudy.servers.process.request_scope import REQUEST
+from understudy.servers.serve.app import App
+from understudy.servers.serve.operations import Operations
+
+_Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+class Addresses:
+    def __init__(self, trusted: Iterable[str]) -> None:
+        self.trusted: list[_Network] = [ipaddress.ip_network(each, strict=False) for each in trusted]
+
+    def of_this_request(self) -> str:
+        """Empty where nothing is served for anybody at present."""
+        request = REQUEST.get()
+        return "" if request is None else self.find(request.peer, request.forwarded)
+
+    def find(self, peer: str, forwarded: str) -> str:
+        """`forwarded`: each proxy adds at its end from where the request came to it. So the last one that is no proxy of ours
+        is the client; what stands before it, anybody may have written.
+        """
+        found = _read(peer)
+        if found is None or not self._is_trusted(found):
+            return peer if found is None else str(found)
+        for written in reversed(forwarded.split(",")):
+            address = _read(written.strip())
+            if address is None:
+                break
+            found = address
+            if not self._is_trusted(address):
+                break
+        return str(found)
+
+    def _is_trusted(self, address: _Address) -> bool:
+        return any(address in network for network in self.trusted)
+
+
+def _read(text: str) -> _Address | None:
+    """Also with a port, as some proxies write it. An IPv4 address in the form of IPv6 is the IPv4 address."""
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    try:
+        address = ipaddress.ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return address if mapped is None else mapped
+
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0  # between two looks at the files of tokens
+BETWEEN_LOOKS_SECONDS = 0.05  # at whether all is done, while draining
+LAST_WORDS_SECONDS = 2.0
+KEEP_ALIVE_SECONDS = 75
+MOST_CONNECTIONS = 20_000  # or half of the files that this process may open, which keeps the others for its own work
+GARBAGE_THRESHOLDS = (10_000, 5, 5)  # what a request or a turn leaves behind is mostly freed without a search for it
+
+Announce = Callable[[str], None]
+
+
+def serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announce: Announce, offer: Offer = OFFER) -> int:
+    """Serve until a signal comes. `announce` is given the address once it is served. Raises `ConfigError`."""
+    check_exposure(settings)
+    return run_server("MCP over HTTP", partial(_serve, settings, cli, announce, offer), settings.log_format)
+
+
+def check_exposure(settings: ServeSettings) -> None:
+    """Others can reach what is not bound to this machine alone. Raises `ConfigError`."""
+    if is_loopback(settings.host):
+        return
+    if settings.no_auth:
+        raise ConfigError(
+            f"--no-auth is only for this machine: without a token anyone who reaches {settings.host} could run commands"
+        )
+    if settings.issuer is None and not settings.token_file.exists() and not read_tokens(tokens_file(settings.state_dir)):
+        raise ConfigError(
+            f"there is no token yet, so others could not be told apart on {settings.host}. "
+            "Make one for each of them first: understudy token add NAME"
+        )
+
+
+async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announce: Announce, offer: Offer, ending: Ending) -> int:
+    from uvicorn.config import Config
+    from uvicorn.server import ServerState
+
+    from understudy.servers.serve.connection import HEAD_SECONDS, Connection
+
+    most_connections = _raise_file_limit() // 2
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # it warns of whatever a scanner sends
+    loop = asyncio.get_running_loop()
+    principals = Principals(settings)
+    context = _tls_context(settings)
+    _use_issuer(settings, principals)
+    engine = Engine(cli=cli)
+    engine.at_work = TurnsAtWork(settings.concurrency)
+    engine.accounts = Accounts(lambda: engine.log, principals.budgets_of)
+    engine.where_from = Addresses(settings.trusted_proxies).of_this_request
+    operations = Operations(engine, settings)
+    _ = engine.log  # a store that cannot be opened is told now
+    known_hosts = [*settings.allow_host, *([urlsplit(settings.public_url).netloc] if settings.public_url else [])]
+    guards = Guards(settings.host, settings.port, known_hosts, settings.allow_origin, open_to_all=settings.no_auth)
+    app = App(engine, settings, principals, guards, offer)
+    app.operations = operations
+    principals.when_changed = app.principals_changed
+    measured = operations.around(app, lambda: app.open_calls)
+    at_once, heads = app.at_once(measured), Heads(guards, principals)
+    config = Config(
+        measured,  # pyright: ignore[reportArgumentType]
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        limit_concurrency=most_connections,
+    )
+    config.load()
+    state = ServerState()
+    try:
+        server = await loop.create_server(
+            lambda: Connection(config, state, heads, at_once),
+            settings.host,
+            settings.port,
+            ssl=context,
+            ssl_handshake_timeout=None if context is None else HEAD_SECONDS,
+            backlog=2048,
+        )
+    except OSError as error:
+        await engine.close()
+        raise ConfigError(f"cannot listen on {settings.host} port {settings.port}: {error.strerror or error}") from None
+    port = server.sockets[0].getsockname()[1]
+    guards.note_port(port)
+    app.page.browsers.note_port(port)
+    looking = loop.create_task(_look_after(app, principals))
+    if principals.issuer is not None:
+        principals.issuer.address = _address(settings, port)
+    announce(_address(settings, port))
+    gc.freeze()  # what is there by now stays
+    gc.set_threshold(*GARBAGE_THRESHOLDS)
+    code = await ending.wait()
+    server.close()
+    app.draining = at_once.draining = True
+    await _drain(app, engine, settings.drain_seconds)
+    looking.cancel()
+    await operations.stop()
+    await engine.close()
+    operations.close()
+    app.close()
+    for connection in tuple(state.connections):
+        connection.shutdown()
+    if state.tasks:
+        await asyncio.wait(tuple(state.tasks), timeout=LAST_WORDS_SECONDS)
+    for connection in tuple(state.connections):
+        connection.transport.abort()  # of those who do not read what they are sent
+    if state.tasks:
+        await asyncio.wait(tuple(state.tasks), timeout=LAST_WORDS_SECONDS)
+    for task in tuple(state.tasks):
+        task.cancel()
+    return code
+
+
+async def _look_after(app: App, principals: Principals) -> None:
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        try:
+            principals.reload()
+            app.look_after()
+        except Exception:
+            logger.exception("bug in looking after callers")
+
+
+async def _drain(app: App, engine: Engine, seconds: float) -> None:
+    """Calls and turns that are under way may end by themselves, whether or not somebody waits for them; what is left then is
+    interrupted and recorded.
+    """
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            while app.open_calls or engine.turns_under_way:  # noqa: ASYNC110  # nobody tells when the last one is answered
+                await asyncio.sleep(BETWEEN_LOOKS_SECONDS)
+
+
+def _use_issuer(settings: ServeSettings, principals: Principals) -> None:
+    """Raises `ConfigError`."""
+    if settings.issuer is None or settings.no_auth:
+        return
+    if find_spec("joserfc") is None:  # the extra is not asked of everyone
+        raise ConfigError(f"`understudy.serve.issuer` needs joserfc, which is not installed: {how_to_add('oauth')}")
+    from understudy.net import HttpClient
+    from understudy.servers.http.issuer import Issuer
+    from understudy.servers.http.issuer_keys import is_safe
+
+    if not is_safe(settings.issuer):
+        raise ConfigError("`understudy.serve.issuer` should be an address with https: whoever is on the way could sign tokens else")
+    principals.issuer = Issuer(settings.issuer, settings.audience, HttpClient(), settings.issued, settings.groups_claim)
+
+
+def _address(settings: ServeSettings, port: int) -> str:
+    if settings.public_url:
+        return settings.public_url.rstrip("/") + "/mcp"
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    return f"{'http' if settings.tls_cert is None else 'https'}://{host}:{port}/mcp"
+
+
+def _tls_context(settings: ServeSettings) -> ssl.SSLContext | None:
+    if settings.tls_cert is None or settings.tls_key is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(settings.tls_cert, settings.tls_key)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"the certificate {settings.tls_cert} or its key {settings.tls_key} cannot be used: {error}") from None
+    return context
+
+
+def _raise_file_limit() -> int:
+    """Each stream is an open file; the soft limit is meant for programs that have few. Returns how many of those that may be open
+    count here.
+    """
+    wanted = MOST_CONNECTIONS * 2
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+    if soft == resource.RLIM_INFINITY or soft >= allowed:
+        return allowed
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+        return allowed
+    return soft

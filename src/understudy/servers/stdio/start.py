@@ -1,0 +1,76 @@
+"""The start of `understudy mcp-server`: `initialize` is answered first, and everything else is loaded after that."""
+
+import os
+import signal
+
+from understudy.servers.mcp.handshake import answer_early
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+
+def serve(cli: "Sequence[tuple[str, Any]]" = ()) -> int:
+    """An MCP server on standard input and output, until the input ends or a signal comes. The exit code."""
+    try:
+        end_quietly_on_signals()
+        closed = missing_stream()
+        if closed is not None:
+            return refuse(f"standard {closed} is closed, but an MCP client talks to this server through it")
+        return _serve(cli)
+    except (KeyboardInterrupt, Ended):
+        return 0
+
+
+def _serve(cli: "Sequence[tuple[str, Any]]") -> int:
+    try:
+        early = answer_early()
+    except BrokenPipeError:
+        return 0
+    except OSError as error:
+        return refuse(f"standard input or output failed: {error.strerror}")
+    if early.said_nothing:
+        return 0
+    from understudy.servers.process.process import hide_memory
+
+    hide_memory()
+    import gc
+
+    gc.disable()  # `main` has done it before, and the server enables it; without these settings the first result takes 9 % longer
+    from understudy.servers.mcp.stdio import run
+
+    gc.freeze()
+    gc.set_threshold(10_000, 5, 5)  # what a turn leaves behind is mostly freed without it
+    return run(early, cli)
+
+
+class Ended(BaseException):
+    """A signal asked us to end before the event loop could listen for it."""
+
+
+def end_quietly_on_signals() -> None:
+    """Until the event loop does: a client may end us while we are still being loaded."""
+
+    def end(number: int, frame: object) -> None:
+        raise Ended
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, end)
+
+
+def missing_stream() -> str | None:
+    """Which of standard input and output is not open: what is opened next would be taken for it."""
+    for fd, name in enumerate(("input", "output", "error")):
+        try:
+            os.fstat(fd)
+        except OSError:
+            if name != "error":
+                return name
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: messages go nowhere
+    return None
+
+
+def refuse(reason: str) -> int:
+    os.write(2, f"understudy: {reason}\n".encode())
+    return 1
