@@ -320,7 +320,7 @@ async def test_a_hundred_conversations_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 async def test_turns_beyond_the_files_that_may_be_open_fail_for_that_reason_and_the_next_one_works(tmp_path: Path) -> None:
-    few_files = ("sh", "-c", 'ulimit -n 40; exec "$@"', "sh", *SERVER_COMMAND)
+    few_files = ("sh", "-c", 'ulimit -n 48; exec "$@"', "sh", *SERVER_COMMAND)
     model = ObligingModel()
     async with model.serving(), McpProcess(model.url, cwd=tmp_path, command=few_files) as client:
         threads = [await create(client) for _ in range(60)]

@@ -295,13 +295,12 @@ class _Input(asyncio.Protocol):
         for line in some:
             self._waiting_bytes -= len(line)
             self._receive(line)
-        if self._waiting:
+        if self._sink.overfull and not self._is_ended and self._pause():
+            self._sink.drained(self._go_on)  # the answers to what waits may be many times as long
+        elif self._waiting:
             asyncio.get_running_loop().call_soon(self._go_on)
         elif self._is_ended:
             self._ending.end()
-        elif self._sink.overfull:
-            if self._pause():
-                self._sink.drained(self._resume)
         else:
             self._resume()
 
