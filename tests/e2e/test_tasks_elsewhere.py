@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
@@ -14,6 +12,7 @@ import pytest
 from tests.e2e.scenes import FORBIDDING, told_to_model
 from tests.support.http_server import HttpClient, HttpServer
 from tests.support.obliging_model import ObligingModel
+from tests.support.pausing import go_on, pause
 from tests.support.task_clients import ASKABLE, KNOWS_TASKS, HttpDoor, Json, StdioDoor, TaskClient
 from understudy.testing import HOLD, SERVER_COMMAND, CodexHome, LineProcess, Script, ScriptedModel, call, deltas, hang, say
 
@@ -188,11 +187,11 @@ async def test_a_task_whose_message_lies_in_the_inbox_is_known_to_a_third_proces
         first = await client.begin("one")
         await model.next_request(1)
         [listed] = (await client.call("conversationsList"))["structuredContent"]["conversations"]
-        os.kill(servers[0][0].pid, signal.SIGSTOP)
+        await pause(servers[0][0].pid, tmp_path / "user" / ".codex")
         second = (await sender.call("codex-reply", threadId=listed["conversation_id"], prompt="two"))["taskId"]
         _, third = await store.server()
         assert (await third.get(second))["status"] == "working"
-        os.kill(servers[0][0].pid, signal.SIGCONT)
+        go_on(servers[0][0].pid)
         for number in killed:
             await servers[number][0].kill()
         model.release()
