@@ -22,7 +22,7 @@ def test_every_door_can_show_it() -> None:
     assert (shown.kind, shown.hook, shown.tool) == ("hook", ASKED.hook, "Bash")
     assert [choice.decision for choice in shown.choices] == ["approved", "denied", "abort"]
     assert len(options(ASKED)) == 3
-    method, params = question_request(ASKED, "t", "1", "i", "/")
+    method, params = question_request(ASKED, "t", "1", "i", "/", 0)
     assert method == "mcpServer/elicitation/request"
     for text in (question_text(ASKED, "/"), str(params["message"]), shown.text):
         assert "rm -rf x" in text
