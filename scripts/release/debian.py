@@ -60,6 +60,7 @@ def package(wheel: Path, version: str, into: Path, work: Path, minor: int = sys.
     _close(tree)
     architecture = MACHINES[os.uname().machine]
     (tree / "DEBIAN").mkdir()
+    (tree / "DEBIAN").chmod(0o755)
     size = sum(file.stat().st_size for file in tree.rglob("*") if file.is_file() and not file.is_symlink()) // 1024
     fields = {
         "package": PACKAGE,

@@ -180,6 +180,15 @@ def test_uvx_gives_a_first_answer_where_nothing_was_before(machine: Machine, rel
     assert __version__ in machine.call(installer("uvx"), "--from", PACKAGE, "understudy", "--version")
 
 
+def test_hooks_run_where_no_extra_is_installed(machine: Machine, releases: dict[str, Path]) -> None:
+    machine.publish(releases[__version__])
+    machine.call(*WAYS["uv tool"][0]())
+    hook = {"hooks": [{"type": "command", "command": f"touch {machine.home}/it-ran"}]}
+    (machine.home / ".codex" / "hooks.json").write_text(json.dumps({"hooks": {"SessionStart": [hook]}}))
+    answers(machine, "understudy")
+    assert (machine.home / "it-ran").exists()
+
+
 def test_a_version_that_is_not_there_is_not_upgraded_to(machine: Machine, releases: dict[str, Path]) -> None:
     machine.publish(releases[__version__])
     machine.call(*WAYS["uv tool"][0]())

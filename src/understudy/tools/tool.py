@@ -13,7 +13,7 @@ from understudy.protocol.records import InputQuestion, PlanUpdated
 
 if TYPE_CHECKING:
     from understudy.tools.host import ToolHost
-    from understudy.tools.mcp.server import RemoteTool
+    from understudy.tools.mcp.remote_tool import RemoteTool
 
 
 class ToolOutput(msgspec.Struct, frozen=True):

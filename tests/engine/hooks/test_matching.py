@@ -7,7 +7,7 @@ import pytest
 from understudy.config.hooks.entries import Hook, HookFile
 from understudy.engine.hooks.calls import CannotChange, see_arguments
 from understudy.engine.hooks.matching import is_about, matches_name
-from understudy.tools.mcp.server import RemoteTool
+from understudy.tools.mcp.remote_tool import RemoteTool
 
 PATCH = "*** Begin Patch\n*** Add File: a.txt\n+x\n*** Add File: d/b.txt\n+y\n*** End Patch\n"
 ADD = RemoteTool("tiny", "add", "", {})

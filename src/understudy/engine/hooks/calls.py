@@ -15,7 +15,7 @@ from understudy.errors import PatchError
 from understudy.policy.words import script_of
 from understudy.protocol.items import FunctionCall
 from understudy.text import quote_command
-from understudy.tools.mcp.server import RemoteTool
+from understudy.tools.mcp.remote_tool import RemoteTool
 from understudy.tools.patch.grammar import BEGIN, AddOperation, Chunk, DeleteOperation, Operation, UpdateOperation, parse_patch
 from understudy.tools.patch.invocation import PatchInvocation, recognise
 

@@ -27,7 +27,7 @@ from understudy.errors import ToolError
 from understudy.protocol.items import FunctionCall
 from understudy.protocol.records import HookApprovalAsked, HookRan, Noticed, PromptBlocked
 from understudy.tools.host import ApprovalAnswer, ToolHost
-from understudy.tools.mcp.server import RemoteTool
+from understudy.tools.mcp.remote_tool import RemoteTool
 from understudy.tools.mcp.tools import OtherServersTool
 from understudy.tools.tool import Tool, ToolContext, ToolOutput
 

@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable, Container, Mapping
 from typing import Any, cast
 
-import msgspec
-
 from understudy.config.mcp_servers import McpServer
 from understudy.tools.mcp.reading import (
     MOST_LISTED,
@@ -18,6 +16,7 @@ from understudy.tools.mcp.reading import (
     REFRESH_SECONDS,
     RESTART_WINDOW,
 )
+from understudy.tools.mcp.remote_tool import RemoteTool
 from understudy.tools.mcp.schema import clean_description, clean_parameters, nothing_said
 from understudy.tools.mcp.session import Lost, NoAnswerInTime, OtherServerSession, Progress, Refused, Way
 
@@ -30,21 +29,6 @@ CHANGED = (
     " that are offered now"
 )
 _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
-
-
-class RemoteTool(msgspec.Struct, frozen=True):
-    """A tool as its server describes it, cleaned."""
-
-    server: str
-    name: str  # as the server has it
-    description: str
-    parameters: dict[str, Any]
-    hints: tuple[str, ...] = ()  # what the server says of it, for people
-    read_only: bool = False
-
-    @property
-    def definition(self) -> str:
-        return msgspec.json.encode((self.description, self.parameters, self.hints)).decode()
 
 
 class Server:

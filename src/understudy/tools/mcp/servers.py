@@ -17,7 +17,8 @@ from understudy.protocol.records import ServersChecked
 from understudy.sandbox.spec import Command, Containment
 from understudy.tools.host import RunsCommands
 from understudy.tools.mcp.http import Address
-from understudy.tools.mcp.server import RemoteTool, Server
+from understudy.tools.mcp.remote_tool import RemoteTool
+from understudy.tools.mcp.server import Server
 from understudy.tools.mcp.session import Way
 from understudy.tools.mcp.stdio import Program
 

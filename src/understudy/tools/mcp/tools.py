@@ -6,7 +6,7 @@ import msgspec
 
 from understudy.errors import ToolError
 from understudy.protocol.items import FunctionCall
-from understudy.tools.mcp.server import RemoteTool
+from understudy.tools.mcp.remote_tool import RemoteTool
 from understudy.tools.tool import Tool, ToolContext, ToolOutput
 
 RESOURCE_METHODS = {
