@@ -15,7 +15,7 @@ from understudy.config.load import BY_ARGUMENT, Configs
 from understudy.config.model import Config
 from understudy.config.schema import Tree
 from understudy.engine.conversation.conversation import Conversation
-from understudy.engine.conversation.phases import DELETING, FORGOTTEN
+from understudy.engine.conversation.phases import FORGOTTEN, GONE
 from understudy.engine.conversation.watch import Watch
 from understudy.engine.handle import Handle
 from understudy.engine.log.logs import Logs, OpenLog
@@ -245,9 +245,10 @@ class Engine:
             raise
 
     async def _note_refused(self, conversation: Conversation) -> None:
-        """Another process has deleted it. One that is being deleted here may be kept: those who watch are to be shown the rest."""
-        if conversation.standing.phase not in (DELETING, FORGOTTEN):
+        """Where another process has deleted it, those who watch are told. One that was to be deleted here may have been kept."""
+        if not conversation.is_forgotten:
             await conversation.note_deleted()
+        if conversation.phase is GONE:
             self._remembered.forget(conversation)
 
     def pinned(self, conversation: Conversation, op: Send) -> Send:
