@@ -328,7 +328,8 @@ async def test_n5_the_agents_own_shell_cannot_answer_for_the_user(network: str) 
             question = await client.next_request()
             victim = str(question["params"]["threadId"])
             outcome = await _run_accomplice(place, victim, network)
-            assert outcome.count("for conversations: Read-only file system") == 4, outcome  # two answers, each told twice
+            refused = "for conversations: Read-only file system", "config.toml: Permission denied"  # of this user, or of another
+            assert sum(map(outcome.count, refused)) == 4, outcome  # two answers, each told twice
             assert "store:" not in outcome
             assert not waiting.done
             assert not (place.project / "made").exists()
