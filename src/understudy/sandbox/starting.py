@@ -7,9 +7,8 @@ import os
 import signal
 import sys
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
-
-import msgspec
 
 
 async def start_process(*argv: str, **options: Any) -> asyncio.subprocess.Process:
@@ -35,7 +34,8 @@ def signal_group(group: int, number: signal.Signals) -> None:
         os.killpg(group, number)
 
 
-class WorkerResult(msgspec.Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class WorkerResult:
     code: int  # negative: the signal that ended it
     out: bytes
     err: str
