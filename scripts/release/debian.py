@@ -30,11 +30,11 @@ Description: coding agent that other programs call over MCP
  A drop-in for codex mcp-server: every conversation is kept in a durable log,
  and every command runs in a sandbox.
 """
-# Nobody who runs it may write there, so each start would compile everything again.
+# Nobody who runs it may write there, so each start would compile everything again. Left out is what no start loads, for its size.
 COMPILE = """\
 #!/bin/sh
 set -e
-[ "$1" != configure ] || /{place}/bin/python3 -m compileall -q /{place}/lib
+[ "$1" != configure ] || /{place}/bin/python3 -m compileall -q -x '/(pygments|markdown_it|tomlkit|jsonschema)/' /{place}/lib
 """
 FORGET = """\
 #!/bin/sh
@@ -71,6 +71,10 @@ def package(wheel: Path, version: str, into: Path, work: Path, minor: int = sys.
         "after": minor + 1,
     }
     (tree / "DEBIAN" / "control").write_text(CONTROL.format(**fields))
+    (tree / "DEBIAN" / "control").chmod(0o644)
+    for name, text in (("postinst", COMPILE), ("prerm", FORGET)):
+        (tree / "DEBIAN" / name).write_text(text.format(place=PLACE))
+        (tree / "DEBIAN" / name).chmod(0o755)
     made = into / f"{PACKAGE}_{version}-1+py3{minor}_{architecture}.deb"
     env = {**os.environ, "SOURCE_DATE_EPOCH": os.environ.get("SOURCE_DATE_EPOCH", "1580601600")}  # as the wheel's, which has 2020
     run(["dpkg-deb", "--root-owner-group", "-Zxz", "--build", str(tree), str(made)], env=env)
