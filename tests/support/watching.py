@@ -50,6 +50,10 @@ class Taker(asyncio.WriteTransport):
         return 0
 
 
+def _nobody_else(_: object) -> None:
+    """No other process is looked out for."""
+
+
 class Watching:
     """One conversation, one client, and the calls and streams by which it watches."""
 
@@ -68,6 +72,7 @@ class Watching:
         self._engine = Engine(cli=settings, env={**os.environ, "CODEX_HOME": str(home)})
         self.handle = await self._engine.create(LOCAL, Overrides(cwd=str(self._folder)))
         self.conversation = self.handle._conversation  # pyright: ignore[reportPrivateUsage]  # whose records the test chooses
+        self.conversation.on_watch_needed = _nobody_else  # or its turn, which nobody runs, is taken for one of a dead process
         self.sink = PipeSink(loop)
         self.sink.attach(self._taker)
         self.client = Peer()

@@ -147,6 +147,10 @@ class TroubledLog(SqliteLog):
         return await super().read(conversation_id, after, limit, most_bytes)
 
 
+def _nobody_else(_: object) -> None:
+    """No other process is looked out for."""
+
+
 class Scene:
     def __init__(self, home: Path) -> None:
         env = {**os.environ, "CODEX_HOME": str(home)}
@@ -159,6 +163,7 @@ class Scene:
     async def open(self, folder: Path) -> None:
         self.handle = await self.engine.create(LOCAL, Overrides(cwd=str(folder)))
         self.conversation = self.handle._conversation  # pyright: ignore[reportPrivateUsage]  # whose records the test chooses
+        self.conversation.on_watch_needed = _nobody_else  # or its turn, which nobody runs, is taken for one of a dead process
         await self.settle()
 
     @property

@@ -1,9 +1,10 @@
 """What people with a token of their own have used in a day, a week or a month, and whether more may be used.
 
-The store counts, for all processes. A process adds what it has used and not yet heard to be counted, so that many turns of one
-person at once go over a limit by no more than the answers that they are waiting for.
+The store counts, for all processes. Before it is asked, what this process has used is counted, so that many turns of one person at
+once go over a limit by no more than the answers that they are waiting for.
 """
 
+import asyncio
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 
@@ -69,7 +70,7 @@ class Accounts:
         self._store = store
         self._budgets_of = budgets_of
         self.today = today
-        self._uncounted: dict[str, list[tuple[date, Spent]]] = {}  # on its way to the store
+        self._on_its_way: dict[str, set[asyncio.Future[None]]] = {}  # to the store
 
     def find(self, name: str) -> Account | None:
         """None for those without a budget."""
@@ -77,22 +78,22 @@ class Accounts:
         return Account(name, budgets, self) if budgets else None
 
     async def used(self, name: str, budget: PersonBudget) -> float:
+        if waiting := self._on_its_way.get(name):
+            await asyncio.wait(waiting)
         since = begin(budget.period, self.today())
-        spent = await self._store().spent(name, since.isoformat())
-        for day, more in self._uncounted.get(name, ()):
-            if day >= since:
-                spent = spent.plus(more)
-        return float(getattr(spent, budget.limit))
+        return float(getattr(await self._store().spent(name, since.isoformat()), budget.limit))
 
     def count(self, name: str, spent: Spent) -> None:
-        day = self.today()
-        waiting = self._uncounted.setdefault(name, [])
-        waiting.append((day, spent))
+        counted = asyncio.get_running_loop().create_future()
+        waiting = self._on_its_way.setdefault(name, set())
+        waiting.add(counted)
 
-        def counted(_error: BaseException | None) -> None:
-            waiting.remove((day, spent))
+        def settled(_error: BaseException | None) -> None:
+            waiting.discard(counted)
+            if not counted.done():
+                counted.set_result(None)
 
-        self._store().spend(name, day.isoformat(), spent, counted)
+        self._store().spend(name, self.today().isoformat(), spent, settled)
 
 
 def begin(period: Period, today: date) -> date:
