@@ -241,6 +241,8 @@ class Engine:
         try:
             return await conversation.submit(op, following, told)
         except UnknownConversation:
+            if following is not None:
+                following.stop()  # whoever asked is told by the error
             await self._note_refused(conversation)
             raise
 
