@@ -267,9 +267,9 @@ SANDBOX_ROWS: dict[str, Row] = {
         " can change what it depends on: one waits for the other, or is refused. Files that a program reads by itself are not"
         " looked at",
         "security/test_swapping.py: x15 nothing that was exchanged runs outside the sandbox",
-        "tools/test_folder_locks.py: other processes are kept out until they end however they do",
-        "tools/test_folder_locks.py: locked is every folder in which a script a program or the folder itself could be replaced",
-        "engine/test_approvals.py: an answer given before the dependencies changed does not count",
+        "tools/acts/test_folder_locks.py: other processes are kept out until they end however they do",
+        "tools/acts/test_folder_locks.py: locked is every folder in which a script a program or the folder itself could be replaced",
+        "engine/turn/test_approvals.py: an answer given before the dependencies changed does not count",
         f"{APPROVALS}: x15 what changes while the question is open is not run",
         f"{APPROVALS}: s38 x15 an approval for the session is for the same words folder and script",
         "tools/test_dependencies.py: a script that is run must stay as it is",
@@ -385,7 +385,7 @@ SERVER_ROWS: dict[str, Row] = {
         "nothing acknowledged is lost, a failed write is reported, one owner at a time",
         "e2e/test_survival.py: while a command runs",
         "store/test_trouble.py: a full disk refuses one batch and takes the next once there is room",
-        "store/test_claims.py: an overtaken owner is refused by its epoch",
+        "store/sqlite/test_claims.py: an overtaken owner is refused by its epoch",
     ),
 }
 
@@ -420,7 +420,7 @@ INJECTION_ROWS: dict[str, Row] = {
         "words in the history that look like ours, across a restart",
         "policy and sandbox come from the configuration, never from the history",
         f"{SECRETS}: i5 what was said before cannot change what may be done",
-        "cli/test_transfer.py: a file decides neither the sandbox nor what is approved",
+        "cli/conversations/test_transfer.py: a file decides neither the sandbox nor what is approved",
     ),
     "I6": row(
         "misleading reasons, text that closes its quotes, hidden characters, look-alike letters, very long commands in a question",

@@ -16,7 +16,7 @@ from understudy.engine.ops.table import OPS, way_of
 from understudy.errors import LacksRight, NotAllowed
 from understudy.protocol.callers import Caller, Limits
 from understudy.protocol.items import InputText, Message
-from understudy.protocol.ops import Archive, Cancel, Compact, Decide, Delete, Interrupt, Op, Rename, Resume, Send, Undo
+from understudy.protocol.ops import Answer, Archive, Cancel, Compact, Decide, Delete, Interrupt, Op, Rename, Resume, Send, Undo
 from understudy.protocol.records import Overrides, Record, TurnQueued, UserMessage
 from understudy.testing.waiting import WAIT_SECONDS
 
@@ -92,6 +92,7 @@ EACH: list[tuple[Op, bool]] = [
     (Interrupt(), False),
     (Cancel("m1"), False),
     (Decide("c1", "denied", "client"), False),
+    (Answer("c1", "denied", "client"), False),
     (Resume(), False),
     (Rename("A title"), False),
     (Archive(), False),
