@@ -28,6 +28,7 @@ LIFE = "sandbox/test_lifecycle.py"
 RUNGS = "sandbox/test_rungs.py"
 FILTER = "sandbox/test_filter.py"
 APPROVALS = "security/test_approvals.py"
+LOCKS = "tools/acts/test_folder_locks.py"
 PLACES = "security/test_places.py"
 GENERATED = "security/test_places_generated.py"
 CONTAINED = "security/test_contained.py: it comes to nothing"
@@ -267,8 +268,8 @@ SANDBOX_ROWS: dict[str, Row] = {
         " can change what it depends on: one waits for the other, or is refused. Files that a program reads by itself are not"
         " looked at",
         "security/test_swapping.py: x15 nothing that was exchanged runs outside the sandbox",
-        "tools/acts/test_folder_locks.py: other processes are kept out until they end however they do",
-        "tools/acts/test_folder_locks.py: locked is every folder in which a script a program or the folder itself could be replaced",
+        f"{LOCKS}: other processes are kept out until they end however they do",
+        f"{LOCKS}: locked is every folder in which a script a program or the folder itself could be replaced",
         "engine/turn/test_approvals.py: an answer given before the dependencies changed does not count",
         f"{APPROVALS}: x15 what changes while the question is open is not run",
         f"{APPROVALS}: s38 x15 an approval for the session is for the same words folder and script",
