@@ -181,7 +181,7 @@ async def test_a_client_that_asks_on_and_never_reads_is_not_listened_to_for_a_wh
         assert client.process.stdout
         answers = bytearray()
         async with asyncio.timeout(WAIT_SECONDS * 4):
-            while answers.count(b"\n", -20_000) == 0 or b'{"id":%d,' % (count - 1) not in answers[-20_000:]:
+            while answers.count(b"\n", -200_000) == 0 or b'{"id":%d,' % (count - 1) not in answers[-200_000:]:
                 answers += await client.process.stdout.read(MEGABYTE)
         assert [int(found) for found in re.findall(rb'^{"id":(\d+),"jsonrpc"', answers, re.MULTILINE)] == [*range(count)]
         await client.kill()
