@@ -40,12 +40,12 @@ class Watched:
         for frame in self.server.frames[self.began : self.ended]:
             params: dict[str, Any] = frame.get("params") or {}
             method = frame.get("method")
+            if method == "notifications/stream_disconnected" and params["_meta"].get("requestId") == self.call.id:
+                break  # perhaps before its snapshot: the next one is that of the stream which took over
             if not started:
                 if method == "notifications/initial_state" and params["_meta"]["conversationId"] == self.conversation:
                     started = True
                     found += [self._seen(event) for event in params["initial_state"]["events"]]
-            elif method == "notifications/stream_disconnected" and params["_meta"].get("requestId") == self.call.id:
-                break
             elif self._is_ours(frame, params):
                 found.append(self._seen(params))
         return found
