@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
@@ -14,7 +14,20 @@ from tests.support.http_server import HttpClient, HttpServer
 from tests.support.obliging_model import ObligingModel
 from tests.support.pausing import go_on, pause
 from tests.support.task_clients import ASKABLE, KNOWS_TASKS, HttpDoor, Json, StdioDoor, TaskClient
-from understudy.testing import HOLD, SERVER_COMMAND, CodexHome, LineProcess, Script, ScriptedModel, call, deltas, hang, say
+from understudy.testing import (
+    HOLD,
+    SERVER_COMMAND,
+    Answer,
+    CodexHome,
+    LineProcess,
+    ReceivedRequest,
+    Script,
+    ScriptedModel,
+    call,
+    deltas,
+    hang,
+    say,
+)
 
 TOUCH = call("shell", command=["touch", "made.txt"])
 ASKING: Script = [TOUCH, say("done")]
@@ -37,7 +50,9 @@ class Home:
 
 
 @asynccontextmanager
-async def home(tmp_path: Path, script: Script, config: Json | None = None) -> AsyncGenerator[tuple[ScriptedModel, Home]]:
+async def home(
+    tmp_path: Path, script: Script | Callable[[ReceivedRequest], Answer], config: Json | None = None
+) -> AsyncGenerator[tuple[ScriptedModel, Home]]:
     async with ScriptedModel(script) as model, AsyncExitStack() as stack:
         yield model, Home(tmp_path, model, config, stack)
 
@@ -180,8 +195,15 @@ async def test_a_process_that_asks_for_a_task_takes_it_over_when_the_other_dies(
 @pytest.mark.slow
 @pytest.mark.parametrize("killed", [(), (0,), (1,), (0, 1)])
 async def test_a_task_whose_message_lies_in_the_inbox_is_known_to_a_third_process(tmp_path: Path, killed: tuple[int, ...]) -> None:
-    """It was sent to a turn that another process runs, which has not read it."""
-    async with home(tmp_path, [deltas(["let ", HOLD, "me"]), say("both")]) as (model, store):
+    """It was sent to a turn that another process runs, which has not read it.
+
+    Who takes the conversation over may be killed when it has just asked the model; the next one asks again.
+    """
+
+    def answer(request: ReceivedRequest) -> Answer:
+        return say("both") if request.body["messages"][-1]["content"] == "two" else deltas(["let ", HOLD, "me"])
+
+    async with home(tmp_path, answer) as (model, store):
         servers = [await store.server() for _ in range(2)]
         client, sender = (client for _, client in servers)
         first = await client.begin("one")
