@@ -1,11 +1,15 @@
-"""What comes of giving a task to an agent, and who can be given one."""
+"""What an attempt at a task gives, who can be given a task, and how the processes of an attempt are ended."""
 
+import asyncio
+import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import msgspec
 
 from understudy.bench.tasks import Task
+from understudy.sandbox.starting import signal_group
 
 Ending = Literal["completed", "failed", "timeout"]
 
@@ -34,3 +38,18 @@ class Agent(Protocol):
     async def attempt(self, task: Task, work: Path, aside: Path) -> Attempt:
         """Let the agent work in `work`; `aside` is for its logs. On return, or when cancelled, nothing that was started runs on."""
         ...
+
+
+GRACE_SECONDS = 2.0
+
+
+async def end_group(process: asyncio.subprocess.Process, grace: float = GRACE_SECONDS) -> None:
+    """A word of warning, then SIGKILL to the whole group. The process was started by `start_process`."""
+    try:
+        if process.returncode is None:
+            signal_group(process.pid, signal.SIGTERM)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(process.wait(), grace)
+    finally:
+        signal_group(process.pid, signal.SIGKILL)  # also for those that outlived their leader
+        await process.wait()

@@ -20,8 +20,7 @@ from typing import Any, cast
 
 import msgspec
 
-from understudy.bench.attempts import Attempt
-from understudy.bench.processes import end_group
+from understudy.bench.attempts import Attempt, end_group
 from understudy.bench.tasks import Task
 from understudy.errors import BadRequest
 from understudy.sandbox.starting import start_process

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import msgspec
 
+from understudy.bench.attempts import end_group
 from understudy.bench.our_agent import OUR_PROGRAM
-from understudy.bench.processes import end_group
 from understudy.bench.tasks import Task, TaskFile
 from understudy.errors import BadRequest
 from understudy.sandbox.starting import start_process

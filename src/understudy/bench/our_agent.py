@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from understudy import __version__
-from understudy.bench.attempts import Attempt
-from understudy.bench.processes import end_group
+from understudy.bench.attempts import Attempt, end_group
 from understudy.bench.runs_of_tests import find_test_run
 from understudy.bench.tasks import Task
 from understudy.errors import AgentError

@@ -13,10 +13,17 @@ import msgspec
 
 from understudy.cli.arguments.adding import CommandParsers, add, add_json, add_overrides
 from understudy.cli.arguments.config import MCP_ACTIONS, add_bench, add_config, add_keys, add_mcp, add_models
-from understudy.cli.arguments.conversations import add_chat, add_conversations, add_questions, add_search, add_transfer, add_verify
+from understudy.cli.arguments.conversations import (
+    add_chat,
+    add_conversations,
+    add_questions,
+    add_search,
+    add_store,
+    add_transfer,
+    add_verify,
+)
 from understudy.cli.arguments.running import add_hooks, add_policy, add_running
 from understudy.cli.arguments.serving import add_acp, add_app_server, add_http
-from understudy.cli.arguments.storing import add_store
 from understudy.cli.ending import INTERRUPTED
 from understudy.cli.exec.options import ACTIONS, OPTIONS, Option, is_exec, options_of
 from understudy.cli.parsing import Parser, program_name, version_text, wrong_usage

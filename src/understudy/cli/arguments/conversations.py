@@ -19,6 +19,7 @@ from understudy.cli.arguments.adding import (
     count,
     positive,
 )
+from understudy.config.home import page_path
 from understudy.protocol.choices import APPROVAL_POLICIES, SANDBOX_MODES, SEARCH_ROLES
 
 
@@ -67,14 +68,14 @@ def add_conversations(commands: CommandParsers) -> None:
     add_id_or_last(compact)
     add_json(compact, "one event per line, as it comes")
 
-    rename = add(commands, "rename", "conversations.changing:run_rename", "give a conversation a title")
+    rename = add(commands, "rename", "conversations.conversations:run_rename", "give a conversation a title")
     rename.add_argument("id", metavar="ID", help=ID)
     rename.add_argument("title", metavar="TITLE", help="one line")
 
     undo = add(
         commands,
         "undo",
-        "conversations.changing:run_undo",
+        "conversations.conversations:run_undo",
         "take back the patches of a turn",
         more="Files that were changed since are left alone. The exit code is 0 if all of the turn was taken back.",
     )
@@ -241,3 +242,33 @@ def add_chat(commands: CommandParsers) -> None:
         help="ask before a turn uses more: tokens, cost_usd, seconds or requests",
     )
     add_overrides(chat)
+
+
+def add_store(commands: CommandParsers) -> None:
+    about = "prepare, check and move the store of conversations"
+    store = commands.add_parser("store", help=about, description=f"{about[0].upper()}{about[1:]}: {page_path('many-machines.md')}.")
+    store.set_defaults(act=None, help_of=store)
+    actions: CommandParsers = store.add_subparsers(metavar="ACTION", title="actions")
+    add(
+        actions,
+        "init",
+        "conversations.whole_store:run_init",
+        "make the tables in the configured database, or bring older ones up to date",
+    )
+    check = add(
+        actions,
+        "check",
+        "conversations.whole_store:run_check",
+        "say whether the store answers, and whether what it holds is whole",
+        more="Exit code 1 if not.",
+    )
+    check.add_argument("--full", action="store_true", help="read every record, even if there are very many")
+    move = add(
+        actions,
+        "move",
+        "conversations.whole_store:run_move",
+        "move all conversations from one store into another, empty one",
+        more="Nothing may use them meanwhile. Where they come from, nobody writes any more.",
+    )
+    for name, metavar in (("source", "FROM"), ("target", "TO")):
+        move.add_argument(name, metavar=metavar, help="sqlite, the address of a database without its password, or @FILE with it")

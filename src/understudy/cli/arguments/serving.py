@@ -68,7 +68,7 @@ def add_http(commands: CommandParsers) -> None:
     page = add(
         commands,
         "open",
-        "serving.open",
+        "serving.serve:run_open",
         "open the page of the running server in a browser",
         more=f"{page_path('page.md')} says what it shows.",
     )

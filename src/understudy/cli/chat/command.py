@@ -135,7 +135,7 @@ async def _open_terminal(engine: "Engine", handle: "Handle", *, dumb: bool) -> "
         from understudy.cli.chat.plain import PlainTerminal
 
         return PlainTerminal()
-    from understudy.cli.chat.history import ChatHistory
+    from understudy.cli.chat.line import ChatHistory
     from understudy.cli.chat.screen import Screen
 
     config = handle.setup().config

@@ -1,18 +1,26 @@
-"""The line that is being typed: what Enter, Esc, Ctrl-C and a paste do with it."""
+"""The line that a person types: its keys, its completions, and what was typed before, kept without what looks like a secret."""
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from time import monotonic
+from typing import Protocol
 
+import msgspec
 from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import History
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 
 from understudy.cli.chat.actions import Actions, image_urls
 from understudy.cli.chat.chat import Chat
-from understudy.cli.chat.files import ChatCompleter, Files
+from understudy.cli.chat.files import ChatCompleter, Files, completes
 from understudy.cli.chat.question_panel import QuestionPanel
 from understudy.cli.chat.showing import ShownQuestion
 from understudy.cli.chat.typed import Pastes, UnknownSlash, named_images, read_slash
 from understudy.errors import AgentError
+from understudy.policy.secrets import secret_pattern
 
 AGAIN_SECONDS = 2.0  # within which a second Ctrl-C leaves
 
@@ -150,3 +158,151 @@ class Line:
         if cwd not in self._files:
             self._files[cwd] = Files(self._chat.handle.setup().config)
         return self._files[cwd]
+
+
+class Typist(Protocol):
+    """What the keys are for."""
+
+    @property
+    def buffer(self) -> Buffer: ...
+
+    @property
+    def types(self) -> bool:
+        """Keys go to the line, and not to a question."""
+        ...
+
+    def enter(self, *, queue: bool = False) -> None: ...
+
+    def paste(self, text: str) -> None: ...
+
+    def escape(self) -> None: ...
+
+    def ctrl_c(self) -> None: ...
+
+    def ctrl_d(self) -> None: ...
+
+    def show_folded(self) -> None: ...
+
+
+def typing_keys(typist: Typist) -> KeyBindings:
+    keys = KeyBindings()
+    types = Condition(lambda: typist.types)
+    offers = Condition(lambda: typist.buffer.complete_state is not None)
+    one_chosen = Condition(lambda: (state := typist.buffer.complete_state) is not None and state.current_completion is not None)
+
+    @keys.add("enter", filter=types & ~one_chosen)
+    def _(event: KeyPressEvent) -> None:
+        typist.buffer.cancel_completion()
+        typist.enter()
+
+    @keys.add("enter", filter=types & one_chosen)
+    def _(event: KeyPressEvent) -> None:
+        typist.buffer.complete_state = None  # what was chosen stays, to go on with
+
+    @keys.add("escape", "enter", filter=types)
+    @keys.add("c-j", filter=types)
+    def _(event: KeyPressEvent) -> None:
+        typist.buffer.insert_text("\n")
+
+    @keys.add("tab", filter=types)
+    def _(event: KeyPressEvent) -> None:
+        buffer = typist.buffer
+        if buffer.complete_state is not None:
+            only_one = len(buffer.complete_state.completions) == 1
+            buffer.complete_next()
+            if only_one:
+                buffer.complete_state = None
+        elif completes(buffer.document):
+            buffer.start_completion(select_first=True)
+        else:
+            typist.enter(queue=True)
+
+    @keys.add("s-tab", filter=offers)
+    def _(event: KeyPressEvent) -> None:
+        typist.buffer.complete_previous()
+
+    @keys.add(Keys.BracketedPaste)
+    def _(event: KeyPressEvent) -> None:
+        if typist.types:
+            typist.paste(event.data)
+
+    @keys.add("escape")
+    def _(event: KeyPressEvent) -> None:
+        typist.escape()
+
+    @keys.add("c-c")
+    @keys.add(Keys.SIGINT)
+    def _(event: KeyPressEvent) -> None:
+        typist.ctrl_c()
+
+    @keys.add("c-d")
+    def _(event: KeyPressEvent) -> None:
+        typist.ctrl_d()
+
+    @keys.add("c-o")
+    def _(event: KeyPressEvent) -> None:
+        typist.show_folded()
+
+    return keys
+
+
+MOST_KEPT = 1000  # messages
+LONGEST = 20_000  # characters of one
+MOST_BYTES = 4 << 20
+
+
+class ChatHistory(History):
+    """A file that cannot be read or written is no reason to be without a chat: then nothing is kept."""
+
+    def __init__(self, file: Path | None, secrets: Iterable[str]) -> None:
+        """`file`: None where nothing is to be kept."""
+        super().__init__()
+        self._file = file
+        self._secret = secret_pattern(secrets)
+
+    def load_history_strings(self) -> Iterable[str]:
+        """The newest first."""
+        lines = self._read()
+        texts: list[str] = []
+        for line in reversed(lines):
+            try:
+                texts.append(msgspec.json.decode(line, type=str))
+            except msgspec.MsgspecError:
+                continue  # cut off by a crash, or not ours
+        if len(lines) > 2 * MOST_KEPT:
+            self._write(list(reversed(texts[:MOST_KEPT])))
+        return list(dict.fromkeys(texts))[:MOST_KEPT]
+
+    def store_string(self, string: str) -> None:
+        if self._file is None or len(string) > LONGEST or self._secret.search(string) or string[:1].isspace():
+            return
+        string = string.encode("utf-8", "replace").decode()
+        try:
+            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            with open(os.open(self._file, flags, 0o600), "wb") as file:
+                os.fchmod(file.fileno(), 0o600)
+                file.write(msgspec.json.encode(string) + b"\n")
+        except OSError:
+            return
+
+    def _read(self) -> list[bytes]:
+        if self._file is None:
+            return []
+        try:
+            with open(os.open(self._file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                file.seek(max(0, size - MOST_BYTES))
+                return file.read(MOST_BYTES).splitlines()
+        except OSError:
+            return []
+
+    def _write(self, texts: list[str]) -> None:
+        assert self._file is not None
+        fresh = self._file.with_name(f"{self._file.name}.{os.getpid()}")
+        try:
+            with open(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "wb") as file:
+                file.writelines(msgspec.json.encode(text) + b"\n" for text in texts)
+            os.replace(fresh, self._file)
+        except OSError:
+            return

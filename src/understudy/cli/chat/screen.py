@@ -31,8 +31,7 @@ from rich.console import Console, ConsoleDimensions
 from rich.text import Text
 
 from understudy.cli.chat.chat import Chat
-from understudy.cli.chat.keys import typing_keys
-from understudy.cli.chat.line import Line
+from understudy.cli.chat.line import Line, typing_keys
 from understudy.cli.chat.markdown import THEME
 from understudy.cli.chat.question_panel import QuestionPanel
 from understudy.cli.tell.terminal import TerminalConsole, one_line, seconds_text, shorten, tokens_text

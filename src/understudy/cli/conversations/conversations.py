@@ -1,4 +1,4 @@
-"""`understudy conversations`: the list, and taking conversations out of it."""
+"""Commands that change conversations: `understudy conversations` lists, archives and deletes them; also `rename` and `undo`."""
 
 import asyncio
 import json
@@ -9,14 +9,20 @@ from collections.abc import AsyncIterator, Sequence
 from textwrap import indent
 from typing import Any
 
-from understudy.cli.stored import find, going_on_in, home, open_stored, rfc3339, status_of, write
+from understudy.cli.stored import find, find_meant, going_on_in, home, open_stored, rfc3339, settle_words, status_of, write
+from understudy.cli.tell.terminal import one_line
 from understudy.cli.waiting import wait_for
 from understudy.config.home import state_dir
+from understudy.engine.engine import Engine
 from understudy.errors import BadRequest, ConversationBusy
+from understudy.protocol.callers import LOCAL
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Archive, Delete
+from understudy.protocol.records import UndoEnded
 from understudy.sandbox.cell import trees
+from understudy.servers.process.log_lines import log_warnings
 from understudy.store.log import Claim, GoingOn, Holder, Listed, Status, Store
+from understudy.store.lookup import find_id
 from understudy.store.opening import store_exists
 
 PAGE = 200
@@ -174,3 +180,45 @@ def _confirmed(listed: Listed) -> bool:
         return input(question).strip().lower() in ("y", "yes")
     except EOFError:
         return False
+
+
+def run_rename(options: Namespace) -> int:
+    log_warnings()
+    print(asyncio.run(_rename(options.id, options.title)))
+    return 0
+
+
+async def _rename(spelled: str, title: str) -> str:
+    engine = Engine()
+    try:
+        handle = await engine.find(LOCAL, await find_id(engine.log, spelled))
+        return f"{handle.id} is now called {one_line(await handle.rename(title))}"
+    finally:
+        await engine.close()
+
+
+def run_undo(options: Namespace) -> int:
+    """0 where all of it was taken back."""
+    settle_words(options, "undo", after="turn")
+    log_warnings()
+    ended = asyncio.run(_undo(options))
+    if ended.problem:
+        print(f"understudy: {ended.problem}", file=sys.stderr)
+        return 1
+    print(f"undid turn {ended.undone}" if ended.complete else f"undid turn {ended.undone} in part")
+    for path in ended.taken_back:
+        print(f"  taken back  {one_line(path)}")
+    for path, why in ended.left.items():
+        print(f"  left alone  {one_line(path)}: {one_line(why)}")
+    if not ended.taken_back and not ended.left:
+        print("  its files were as before already")
+    return 0 if ended.complete else 1
+
+
+async def _undo(options: Namespace) -> UndoEnded:
+    engine = Engine()
+    try:
+        handle = await engine.find(LOCAL, await find_meant(engine.log, options))
+        return await handle.undo(options.turn or "")
+    finally:
+        await engine.close()

@@ -1,11 +1,18 @@
-"""`understudy backup` and `understudy verify`: a copy of the store, and whether conversations are what was written."""
+"""The store as a whole: prepare, check and move it, copy it, and verify that conversations are what was written.
+
+The commands `understudy store`, `understudy backup` and `understudy verify`.
+"""
 
 import json
+import os
 import shutil
 import sys
 import tempfile
+import time
 from argparse import Namespace
 from collections.abc import AsyncIterator
+from contextlib import closing
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +23,18 @@ from understudy.cli.ending import ending_tidily
 from understudy.cli.stored import home, open_stored, write
 from understudy.cli.tell.terminal import one_line
 from understudy.cli.waiting import wait_for
-from understudy.config.home import state_dir
-from understudy.errors import BadRequest, UnknownConversation
+from understudy.config.home import expand, state_dir
+from understudy.config.store import SCHEMES, SQLITE, read_store_choice
+from understudy.errors import BadRequest, StoreError, UnknownConversation, how_to_add
 from understudy.protocol.ids import ConversationId
+from understudy.store.chain import Seals
 from understudy.store.log import Audited, Holder, Store
 from understudy.store.lookup import find_id
+from understudy.store.moving.ends import End
+from understudy.store.moving.file import FileEnd, is_there
+from understudy.store.moving.move import move
 from understudy.store.opening import store_exists
+from understudy.store.place import prepare_folder
 
 
 def run_backup(options: Namespace) -> int:
@@ -160,3 +173,126 @@ def _sum_up(found: int, broken: int) -> str:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def need_driver() -> None:
+    """Raises `StoreError` where it is not installed."""
+    if find_spec("psycopg") is None:
+        raise StoreError(f"conversation store: the driver of PostgreSQL is missing; {how_to_add('postgres')}")
+
+
+def run_init(_: Namespace) -> int:
+    url = read_store_choice(home(), os.environ).url
+    if url is None:
+        raise BadRequest("conversations are kept in a file, which needs no preparation; `understudy.store.url` names a database")
+    need_driver()
+    import psycopg
+
+    from understudy.store.postgres.connecting import checked_url, connect, explain, place_of
+    from understudy.store.postgres.schema import VERSION
+    from understudy.store.postgres.tables import init_tables
+
+    place = place_of(url)
+    try:
+        with connect(checked_url(url), "init", prepares=False) as connection:
+            before = init_tables(connection, place)
+    except (psycopg.Error, OSError) as error:
+        raise explain(error, place) from error
+    if before is None:
+        print(f"{one_line(place)} has the tables for conversations now (version {VERSION})")
+    elif before < VERSION:
+        print(f"the tables of {one_line(place)} are of version {VERSION} now; they were of version {before}")
+    else:
+        print(f"the tables of {one_line(place)} are as they should be (version {before})")
+    return 0
+
+
+def run_move(options: Namespace) -> int:
+    folder = state_dir(home())
+    if (options.source == SQLITE) == (options.target == SQLITE):
+        raise BadRequest(f"one of the two is `{SQLITE}`, and the other the address of a database, or @FILE with it")
+    if options.source == SQLITE and not is_there(folder):
+        raise BadRequest(f"there are no conversations in {folder} yet: nothing to move")
+    prepare_folder(folder)
+    with closing(_open(options.source, folder)) as source, closing(_open(options.target, folder)) as target:
+        report = move(
+            source, target, Seals(folder, read_store_choice(home(), os.environ).audit_key), _tell if sys.stderr.isatty() else None
+        )
+        print(
+            f"{report.conversations} conversations with {report.records} records are in {one_line(target.place)} now, and their "
+            f"digests and seals are what they were; {one_line(source.place)} refuses writes from now on"
+        )
+    for broken in report.broken:
+        print(f"it was damaged before, and is as it was: {one_line(broken)}", file=sys.stderr)
+    return 0
+
+
+def _open(named: str, folder: Path) -> End:
+    if named == SQLITE:
+        return FileEnd(folder)
+    need_driver()
+    from understudy.store.moving.database import DatabaseEnd
+
+    return DatabaseEnd(_address(named))
+
+
+def _address(named: str) -> str:
+    if named.startswith("@"):
+        path = expand(named[1:], base=Path.cwd(), env=os.environ)
+        try:
+            named = path.read_text().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise BadRequest(
+                f"{path} cannot be read: {error.strerror if isinstance(error, OSError) else 'it is not UTF-8'}"
+            ) from None
+    elif _has_password(named):
+        raise BadRequest(
+            "an address with a password does not belong into a command, which others can see: write it into a file, "
+            "and name that as @FILE"
+        )
+    if not named.startswith(SCHEMES):
+        raise BadRequest(f"that is no address of a database: it begins with {SCHEMES[0]}")
+    return named
+
+
+def _has_password(url: str) -> bool:
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        return "password" in conninfo_to_dict(url)
+    except ProgrammingError:
+        return False
+
+
+def _tell(done: int, of: int) -> None:
+    print(f"\r{done} of {of}", end="" if done < of else "\n", file=sys.stderr, flush=True)
+
+
+_SAMPLE = 20_000  # records that are read unless all are to be
+
+
+def run_check(options: Namespace) -> int:
+    if not store_exists(home()):
+        print(f"there are no conversations in {one_line(str(state_dir(home())))} yet")
+        return 0
+    return wait_for(lambda: _check(full=options.full))
+
+
+async def _check(*, full: bool) -> int:
+    async with open_stored() as log:
+        count = await log.count()
+        asked = time.monotonic()
+        damage = await log.check()
+        print(
+            f"{one_line(log.place)}: {count} conversation{'' if count == 1 else 's'}; it answers in "
+            f"{(time.monotonic() - asked) * 1000:.0f} ms"
+        )
+        if damage != "ok":
+            print(one_line(damage))
+        verified = await log.verify(None if full else _SAMPLE)
+        for problem in verified.problems:
+            print(one_line(problem))
+        rest = "" if verified.records >= verified.total else f" of {verified.total}; `--full` reads all"
+        print(f"{verified.records} records read{rest}: {f'damage in {verified.damaged}' if verified.damaged else 'no damage'}")
+        return BROKEN if verified.damaged or damage != "ok" else 0

@@ -16,9 +16,8 @@ from importlib.util import find_spec
 
 from understudy import __version__
 from understudy.cli.doctor.config_findings import Finding, examine_configuration, examine_model
-from understudy.cli.doctor.machine_findings import examine_sandbox, examine_store
+from understudy.cli.doctor.machine_findings import examine_install, examine_sandbox, examine_store
 from understudy.cli.ending import ending_tidily
-from understudy.cli.install_findings import examine_install
 from understudy.cli.tell.terminal import one_line
 from understudy.config.home import find_home
 from understudy.errors import ConfigError
