@@ -32,6 +32,7 @@ _PLAIN = {
     "”": '"',
     "—": "-",
 }
+_INTERRUPTED = '{"type":"error","message":"interrupted"}\n{"type":"turn.failed","error":{"message":"interrupted"}}\n'
 
 
 def prepare_streams() -> None:
@@ -56,6 +57,12 @@ def silence(descriptor: int) -> None:
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, descriptor)
     os.close(null)
+
+
+def write_interrupted() -> None:
+    """Tell a program that reads events that `exec` was interrupted before a turn began."""
+    sys.stdout.write(_INTERRUPTED)
+    sys.stdout.flush()
 
 
 def is_unread(descriptor: int) -> bool:

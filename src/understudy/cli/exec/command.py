@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from understudy.cli.exec.options import ExecRequest, help_text, parse
+from understudy.cli.streams import prepare_streams, silence, write_interrupted
 from understudy.errors import AgentError, BadRequest
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 FAILED = 1
 INTERRUPTED = 130  # as a shell tells Ctrl-C
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_LAST_WORD = '{"type":"error","message":"interrupted"}\n{"type":"turn.failed","error":{"message":"interrupted"}}\n'
 
 
 def run(words: Sequence[str], early: Sequence[int] = ()) -> int:
@@ -25,8 +25,6 @@ def run(words: Sequence[str], early: Sequence[int] = ()) -> int:
 
     `early`: interrupts, which main.py only notes: one that cut an import short would leave half a module behind.
     """
-    from understudy.cli.streams import prepare_streams
-
     prepare_streams()
     request = parse(words)
     try:
@@ -54,12 +52,6 @@ def _interrupted(request: ExecRequest) -> int:
     return INTERRUPTED
 
 
-def write_interrupted() -> None:
-    """The last word to a program, where the run was ended before anything was begun. It needs nothing loaded."""
-    sys.stdout.write(_LAST_WORD)
-    sys.stdout.flush()
-
-
 @contextmanager
 def _interruptible(early: Sequence[int]) -> Generator[None]:
     """What is read here may wait for ever."""
@@ -81,7 +73,6 @@ def _tell(request: ExecRequest) -> int:
 
 
 def _complain(text: str) -> int:
-    from understudy.cli.streams import silence
     from understudy.text import strip_terminal_escapes
 
     try:

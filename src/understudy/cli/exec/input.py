@@ -19,7 +19,7 @@ from understudy.protocol.items import ContentPart, InputImage, InputText, Messag
 from understudy.protocol.records import Budget
 
 if TYPE_CHECKING:
-    from understudy.cli.exec.review import Reviewing
+    from understudy.cli.exec.review_findings import Reviewing
     from understudy.places.places import Places
 
 MOMENT = 1.0  # seconds that a pipe has to say something, where there is a prompt already

@@ -13,10 +13,10 @@ import msgspec
 
 from understudy.cli.exec.input import ExecTask
 from understudy.cli.exec.options import ExecRequest
-from understudy.cli.exec.review_findings import CORRECT, SCHEMA, WIDTH, Format, Review, Severity, as_text, read_review, render
+from understudy.cli.exec.review_findings import CORRECT, SCHEMA, Review, Reviewing
 from understudy.cli.running.surroundings import tool_settings
 from understudy.config.model import Config
-from understudy.errors import BadRequest, ModelError
+from understudy.errors import BadRequest
 from understudy.policy.environment import with_markers
 from understudy.protocol.choices import OutputStream
 from understudy.sandbox.cell import trees
@@ -298,38 +298,6 @@ def review_prompt(changes: ReviewedChanges, instructions: str) -> str:
     body = "\n\n".join(told)
     parts.append(f"<{mark}>\n{body}\n</{mark}>")
     return "\n\n".join(parts)
-
-
-FOUND = 3  # the exit code where findings are as bad as `--fail-on` says
-
-
-class Reviewing(msgspec.Struct, frozen=True):
-    """What is made of the answer. `known`: it needs no model, because nothing has changed."""
-
-    root: str
-    form: Format
-    fail_on: Severity | None
-    about: str
-    known: Review | None = None
-
-    def read(self, answer: str) -> Review:
-        """Raises `ModelError`."""
-        return self.known or read_review(answer, self.root)
-
-    def as_message(self, answer: str) -> str:
-        """What events say in place of the model's JSON."""
-        try:
-            return as_text(self.read(answer)).rstrip("\n")
-        except ModelError:  # it will be told what is wrong, and tries again
-            return answer
-
-    def present(self, answer: str) -> str:
-        """What is printed."""
-        width = os.get_terminal_size(1).columns if os.isatty(1) else WIDTH
-        return render(self.read(answer), self.form, self.fail_on, min(width, WIDTH))
-
-    def exit_code(self, answer: str) -> int:
-        return FOUND if self.fail_on is not None and self.read(answer).at_least(self.fail_on) else 0
 
 
 async def with_review(task: ExecTask, config: Config) -> ExecTask:

@@ -265,3 +265,35 @@ _replace: Callable[[str, str], str] = _NOT_IN_XML.sub
 def _xml(text: str) -> str:
     """Without what no XML may hold."""
     return _replace("\ufffd", text)
+
+
+FOUND = 3  # the exit code where findings are as bad as `--fail-on` says
+
+
+class Reviewing(msgspec.Struct, frozen=True):
+    """What is made of the answer. `known`: it needs no model, because nothing has changed."""
+
+    root: str
+    form: Format
+    fail_on: Severity | None
+    about: str
+    known: Review | None = None
+
+    def read(self, answer: str) -> Review:
+        """Raises `ModelError`."""
+        return self.known or read_review(answer, self.root)
+
+    def as_message(self, answer: str) -> str:
+        """What events say in place of the model's JSON."""
+        try:
+            return as_text(self.read(answer)).rstrip("\n")
+        except ModelError:  # it will be told what is wrong, and tries again
+            return answer
+
+    def present(self, answer: str) -> str:
+        """What is printed."""
+        width = os.get_terminal_size(1).columns if os.isatty(1) else WIDTH
+        return render(self.read(answer), self.form, self.fail_on, min(width, WIDTH))
+
+    def exit_code(self, answer: str) -> int:
+        return FOUND if self.fail_on is not None and self.read(answer).at_least(self.fail_on) else 0

@@ -10,11 +10,11 @@ import stat
 import sys
 from collections.abc import Callable, Sequence
 
-from understudy.cli.exec.command import write_interrupted
 from understudy.cli.exec.input import ExecTask, say_aside
 from understudy.cli.exec.options import ExecRequest
 from understudy.cli.exec.patient_errors import patient_errors
 from understudy.cli.exec.settings import add_folders, check_repository, checked, defaults_for, overrides_from
+from understudy.cli.streams import write_interrupted
 from understudy.config.model import Config
 from understudy.config.sandbox import places_of
 from understudy.engine.engine import Engine
