@@ -10,8 +10,8 @@ from typing import Any, cast
 
 from understudy.config.model import REPORT_KINDS
 from understudy.errors import InvalidArguments
-from understudy.protocol.choices import APPROVAL_POLICIES, SANDBOX_MODES
-from understudy.protocol.records import Overrides
+from understudy.protocol.choices import APPROVAL_POLICIES, BUDGET_LIMITS, SANDBOX_MODES
+from understudy.protocol.records import Budget, Overrides, Terms
 from understudy.protocol.serde import found, one_of, unknown_field, unknown_variant
 
 Check = Callable[[object], str | None]
@@ -152,16 +152,38 @@ SESSION_MEMBERS: dict[str, Check] = {
 }
 
 
-def _schema(value: object) -> str | None:
-    from understudy.servers.terms import check_schema  # few calls have terms
-
-    return check_schema(value)
+_WHOLE = frozenset({"tokens", "requests"})
 
 
-def _budget(value: object) -> str | None:
-    from understudy.servers.terms import check_budget
+def check_schema(value: object) -> str | None:
+    """At first sight; `read_terms` looks closer."""
+    from understudy.engine.turn.answer_form import shape_problem  # few calls have a schema
 
-    return check_budget(value)
+    if not isinstance(value, dict):
+        return f"invalid type: {found(value)}, expected a map"
+    problem = shape_problem(cast(object, value))
+    return None if problem is None else f"invalid value: {problem}"
+
+
+def check_budget(value: object) -> str | None:
+    if not isinstance(value, dict):
+        return f"invalid type: {found(value)}, expected a map"
+    table = cast(dict[str, Any], value)
+    names = canonical_names(BUDGET_LIMITS)
+    seen: set[str] = set()
+    for spelled, amount in table.items():
+        name = names(spelled)
+        if name is None:
+            return unknown_field(spelled, BUDGET_LIMITS) + did_you_mean(spelled, BUDGET_LIMITS)
+        if name in seen:
+            return f"duplicate field `{name}`"
+        seen.add(name)
+        kind = int if name in _WHOLE else int | float
+        if amount is not None and (not isinstance(amount, kind) or isinstance(amount, bool)):
+            return f"invalid type: {found(amount)}, expected {'u64' if name in _WHOLE else 'f64'} for `{name}`"
+        if amount is not None and not 0 < amount < 2**63:
+            return f"invalid value: {found(amount)}, expected a number above 0 for `{name}`"
+    return None
 
 
 def _images(value: object) -> str | None:
@@ -176,7 +198,7 @@ def seconds(value: object) -> str | None:
     return None if 0 < value <= 10_000_000 else f"invalid value: {found(value)}, expected a number of seconds above 0"
 
 
-TERM_MEMBERS: dict[str, Check] = {"output-schema": _schema, "budget": _budget}
+TERM_MEMBERS: dict[str, Check] = {"output-schema": check_schema, "budget": check_budget}
 ANSWER_MEMBERS: dict[str, Check] = {"wait-seconds": seconds, "report": one_in(REPORT_KINDS)}  # of the call, not of its turn
 
 CODEX = Arguments(
@@ -207,3 +229,20 @@ def overrides_from(values: Mapping[str, Any]) -> Overrides:
 
 def _snake(name: str) -> str:
     return name.replace("-", "_")
+
+
+async def read_terms(values: Mapping[str, Any]) -> Terms | None:
+    """From canonical names in either case style. Raises `InvalidArguments`."""
+    schema = values.get("output-schema", values.get("output_schema"))
+    limits: dict[str, Any] | None = values.get("budget")
+    if schema is None and limits is None:
+        return None
+    if schema is not None:
+        from understudy.engine.turn.answer_form import schema_problem
+
+        if (problem := await schema_problem(schema)) is not None:
+            raise InvalidArguments(f"invalid value: {problem}, expected a JSON schema\nin `output-schema`")
+    names = canonical_names(BUDGET_LIMITS)
+    given = {names(spelled): amount for spelled, amount in (limits or {}).items()}
+    budget = Budget(**{str(name): amount for name, amount in given.items() if amount is not None})
+    return Terms(schema, budget if limits is not None else None)

@@ -13,7 +13,7 @@ from understudy.protocol.callers import Caller
 from understudy.protocol.jsonrpc import INTERNAL_ERROR, Notification, Request, RequestId, error_line, result_line
 from understudy.servers.acp import params, sessions
 from understudy.servers.acp.content import Json
-from understudy.servers.acp.editor_peer import NOT_FOUND, EditorPeer
+from understudy.servers.acp.session import NOT_FOUND, EditorPeer
 from understudy.servers.failures import AGENT_ERROR, InvalidParams, InvalidRequest, MethodNotFound, RpcFault, to_rpc_fault
 from understudy.servers.sink import Sink
 from understudy.servers.stdio import line_door

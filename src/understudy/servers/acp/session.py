@@ -1,8 +1,7 @@
-"""A session that an editor has open: it is shown what happens there, asked what is asked there, and its prompts are answered.
+"""An editor and the sessions that it has open.
 
-A prompt that waits for the end of its turn.
-
-Questions as `session/request_permission`, and what an editor's answers mean.
+In a session it is shown what happens, asked what is asked there (`session/request_permission`), and its prompts are answered at
+the end of their turns.
 """
 
 import asyncio
@@ -11,13 +10,16 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from understudy.config.model import Config
+from understudy.engine.engine import Engine
 from understudy.engine.handle import Handle
 from understudy.engine.log.broadcast import LiveDelta, LiveEntry
 from understudy.engine.log.fold import merge
 from understudy.engine.turn.approvals import CLIENT
 from understudy.engine.viewers.viewer import QuietViewer
 from understudy.errors import AgentError, ConfigError, UnknownConversation, report_bug
+from understudy.protocol.callers import Caller
 from understudy.protocol.choices import Decision
+from understudy.protocol.ids import ConversationId, read_uuid
 from understudy.protocol.jsonrpc import RequestId, Response, notification_line
 from understudy.protocol.ops import Cancel
 from understudy.protocol.records import (
@@ -31,10 +33,13 @@ from understudy.protocol.records import (
     UserMessage,
 )
 from understudy.servers.acp.content import Json
-from understudy.servers.acp.editor_peer import EditorPeer, EditorTexts
+from understudy.servers.acp.editor_requests import EditorRequests, EditorTexts
 from understudy.servers.acp.projection import Projection
 from understudy.servers.acp.settings import config_options, mode_of
+from understudy.servers.failures import ProtocolError
 from understudy.servers.questions import NOT_READABLE, AskedQuestions, OnAnswer, unusable
+from understudy.servers.sink import Sink
+from understudy.servers.stdio.line_door import Histories
 
 if TYPE_CHECKING:
     from understudy.servers.acp.user_input import OneByOne
@@ -113,6 +118,7 @@ def read_answer(response: Response) -> tuple[Decision, str]:
 
 logger = logging.getLogger(__name__)
 
+NOT_FOUND = -32002
 OUTPUT_SECONDS = 0.2  # between two updates about what commands print: each has all of it
 PATIENCE_SECONDS = 10.0  # for a turn that was told to end
 
@@ -130,7 +136,7 @@ def _read_input(asked: UserInputAsked, response: Response) -> tuple[Decision, st
 class EditorSession:
     """`entry`, `delta` and so on are called by the following, in order."""
 
-    def __init__(self, client: EditorPeer, handle: Handle, projection: Projection, after: int, *, hides_reasoning: bool) -> None:
+    def __init__(self, client: "EditorPeer", handle: Handle, projection: Projection, after: int, *, hides_reasoning: bool) -> None:
         self.handle = handle
         self.projection = projection
         self.chosen: Overrides | None = None  # by the client, for the next prompt
@@ -365,3 +371,47 @@ class EditorSession:
         except Exception as error:
             report_bug(logger, error, "in cancelling a prompt of %s", self.handle.id)
         prompt.stop()
+
+
+class EditorPeer(EditorRequests):
+    """One editor and its sessions."""
+
+    def __init__(self, engine: Engine, caller: Caller, sink: Sink) -> None:
+        super().__init__(sink)
+        self.engine = engine
+        self.caller = caller  # in whose name it speaks
+        self.histories = Histories(sink)
+        self.initialized = False
+        self.gives_texts = False  # it has said that it answers fs/read_text_file
+        self.has_forms = False  # and elicitation/create
+        self.sessions: dict[ConversationId, EditorSession] = {}
+        self.lost: dict[ConversationId, Overrides | None] = {}  # sessions that could not be shown any more, with what was chosen
+        self.reopening = asyncio.Lock()
+
+    async def find(self, session_id: str) -> Handle:
+        """Raises `ProtocolError` where there is none."""
+        try:
+            return await self.engine.find(self.caller, read_session_id(session_id))
+        except UnknownConversation:
+            raise ProtocolError(NOT_FOUND, f"there is no session {session_id}") from None
+
+    def session(self, session_id: str) -> EditorSession:
+        """Raises `ProtocolError` for one that was neither made nor loaded here."""
+        session = self.sessions.get(read_session_id(session_id))
+        if session is None or session.over:
+            raise ProtocolError(NOT_FOUND, f"session {session_id} is not open here: call session/load first")
+        return session
+
+    def close(self) -> None:
+        for session in tuple(self.sessions.values()):
+            session.stop()
+        self.sessions.clear()
+        self.lost.clear()
+        self.forget_all()
+
+
+def read_session_id(text: str) -> ConversationId:
+    try:
+        return ConversationId(read_uuid(text))
+    except ValueError:
+        raise ProtocolError(NOT_FOUND, f"there is no session {text[:100]!r}") from None

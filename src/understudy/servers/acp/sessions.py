@@ -21,10 +21,9 @@ from understudy.protocol.ops import Delete, Resume
 from understudy.protocol.records import Entry, Overrides
 from understudy.servers.acp import params
 from understudy.servers.acp.content import Json, pointed_at, read_prompt
-from understudy.servers.acp.editor_peer import EditorPeer, read_session_id
 from understudy.servers.acp.params import McpServer
 from understudy.servers.acp.projection import Projection
-from understudy.servers.acp.session import EditorSession, RunningPrompt, update_line
+from understudy.servers.acp.session import EditorPeer, EditorSession, RunningPrompt, read_session_id, update_line
 from understudy.servers.acp.settings import config_options, mode_overrides, modes, option_overrides
 from understudy.servers.failures import InvalidParams, ProtocolError
 from understudy.servers.stdio.line_door import LineAnswer

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from hmac import compare_digest
-from typing import TYPE_CHECKING, get_args
+from typing import Protocol, get_args
 
 import msgspec
 
@@ -16,9 +16,6 @@ from understudy.protocol.callers import LOCAL, Caller, Limits, PersonBudget, by_
 from understudy.protocol.choices import SandboxMode
 from understudy.servers.http.answers import Refusal
 from understudy.servers.process.request_scope import note_caller
-
-if TYPE_CHECKING:
-    from understudy.servers.http.issuer import Issuer
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +42,30 @@ class Principal(msgspec.Struct, frozen=True):
         return self is other or (mine.rights >= theirs.rights and mine.others >= theirs.others and mine.limits == theirs.limits)
 
 
+class SignedTokens(Protocol):
+    """What tokens mean that an issuer has signed."""
+
+    def looks_like_one(self, token: str) -> bool: ...
+
+    async def learn(self, token: str) -> None:
+        """Find out what it needs the issuer's keys for, so that `find` knows it."""
+        ...
+
+    def find(self, token: str, taken: frozenset[str]) -> Principal | None:
+        """None unless it is valid. `taken`: names that are not the issuer's to give."""
+        ...
+
+    def end_of(self, token: str) -> float | None: ...
+
+    def current(self, name: str) -> Principal | None: ...
+
+    def expired(self) -> frozenset[str]: ...
+
+    def forget_expired(self) -> None: ...
+
+    def challenge(self, error: str = "") -> bytes: ...
+
+
 def _principal_of(token: NamedToken) -> Principal:
     limits = Limits(token.roots, frozenset(token.sandbox), token.budgets)
     return Principal(Caller(token.name, frozenset(token.rights), frozenset(token.others), DOOR, limits), token.hash)
@@ -64,7 +85,7 @@ class Principals:
         self._named: tuple[NamedToken, ...] = ()
         self._found: dict[str, Principal] = {}  # by the whole header, until the files change; of tokens that do not expire
         self.when_changed: Callable[[], None] | None = None
-        self.issuer: Issuer | None = None  # whose signed tokens are accepted, too
+        self.issuer: SignedTokens | None = None  # whose signed tokens are accepted, too
         if not self._open:
             self._stamps = self._look()
             self._first_hash = hash_of(first_token(self._first_path))

@@ -85,10 +85,8 @@ def _has_terms(values: dict[str, Any]) -> bool:
 
 
 async def _read_terms(values: dict[str, Any]) -> Terms | None:
-    from understudy.servers.terms import read_terms  # few calls have any
-
     try:
-        return await read_terms(values)
+        return await arguments.read_terms(values)
     except InvalidArguments as error:
         raise InvalidArguments(f"{UNREADABLE}{error}") from None
 

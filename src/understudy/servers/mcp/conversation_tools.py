@@ -15,13 +15,12 @@ from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import InputText, Message
 from understudy.protocol.ops import Accepted, Archive, Cancel, Decide, Delete, Interrupt
 from understudy.protocol.records import UserInputAsked
-from understudy.servers.arguments import WHERE_IDS_ARE, Arguments, overrides_from
+from understudy.servers.arguments import WHERE_IDS_ARE, Arguments, overrides_from, read_terms
 from understudy.servers.mcp import conversation_arguments as arguments
 from understudy.servers.mcp.asking import read_decision
 from understudy.servers.mcp.call import LATER, Call, Later, OnceDurable
 from understudy.servers.mcp.results import WithMeta
 from understudy.servers.mcp.stream_viewer import Snapshots, StreamViewer
-from understudy.servers.terms import read_terms
 from understudy.servers.wire_events.presentation import presentation_of
 from understudy.store.log import Listed, Page
 

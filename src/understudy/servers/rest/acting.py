@@ -15,7 +15,7 @@ from understudy.protocol.choices import ApprovalPolicy, Decision, Mode, SandboxM
 from understudy.protocol.items import ContentPart, InputText, Message
 from understudy.protocol.ops import Answer, Decide, Delete
 from understudy.protocol.records import ApprovalDecided, Entry, Overrides, Question, Terms, UserInputAsked
-from understudy.servers.arguments import table
+from understudy.servers.arguments import check_budget, check_schema, read_terms, table
 from understudy.servers.rest.failures import Conflict, NotThere
 from understudy.servers.rest.rows import conversation_of
 from understudy.servers.rest.shapes import Accepted, Answered, Decided, Stopped
@@ -252,8 +252,6 @@ async def content_of(
 async def terms_of(new: Chosen) -> Terms | None:
     if new.output_schema is None and new.budget is None:
         return None
-    from understudy.servers.terms import check_budget, check_schema, read_terms  # few messages have any
-
     for name, value, check in (("output_schema", new.output_schema, check_schema), ("budget", new.budget, check_budget)):
         if value is not None and (problem := check(value)) is not None:
             raise InvalidArguments(f"{problem}\nin `{name}`")

@@ -22,7 +22,6 @@ from understudy.protocol.ids import ConversationId
 from understudy.servers.http.browsers import Visitor
 from understudy.servers.http.stream_sink import StreamSink
 from understudy.servers.rest.rows import rows_of
-from understudy.servers.rest.visits import Visit
 from understudy.store.log import Listed, Status
 
 ROWS = 100  # at each look: less than a millisecond
@@ -201,7 +200,3 @@ class Changes:
     def _is_known(self, listed: Listed) -> bool:
         seen = self._seen.get(listed.conversation_id)
         return seen is not None and seen.listed == listed
-
-
-async def watch(visit: Visit) -> ChangesStream:
-    return await visit.changes.open(visit.visitor)

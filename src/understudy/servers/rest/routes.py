@@ -6,7 +6,7 @@ from typing import Any, Literal
 import msgspec
 
 from understudy.servers.items.shapes import Items
-from understudy.servers.rest import acting, changes, diffs, exporting, items, managing, reading, searching, shapes
+from understudy.servers.rest import acting, diffs, exporting, items, managing, reading, searching, shapes
 from understudy.servers.rest.rows import ListQuery
 
 Method = Literal["GET", "POST", "DELETE"]
@@ -168,7 +168,7 @@ ROUTES: tuple[Route, ...] = (
         shapes.SearchHits,
         query=searching.SearchQuery,
     ),
-    Route("GET", "/v1/changes", changes.watch, "Rows of the list as they change", streams=True),
+    Route("GET", "/v1/changes", searching.watch, "Rows of the list as they change", streams=True),
 )
 
 

@@ -1,10 +1,11 @@
-"""`GET /v1/search`: what was said and run, in all conversations that the caller may read."""
+"""Routes that are about all conversations that the caller may read: what was said and run in them, and rows that change."""
 
 from typing import Annotated
 
 import msgspec
 
 from understudy.protocol.choices import SearchRole
+from understudy.servers.rest.changes import ChangesStream
 from understudy.servers.rest.shapes import SearchHit, SearchHits
 from understudy.servers.rest.visits import Visit
 from understudy.servers.times import rfc3339
@@ -40,3 +41,7 @@ async def search(visit: Visit, wanted: SearchQuery) -> SearchHits:
         for hit in found.hits
     )
     return SearchHits(hits=hits, next=found.next)
+
+
+async def watch(visit: Visit) -> ChangesStream:
+    return await visit.changes.open(visit.visitor)

@@ -1,6 +1,6 @@
 """One request of REST as its handler sees it: who asks, and for what."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -12,9 +12,7 @@ from understudy.protocol.ids import ConversationId, read_uuid
 from understudy.servers.http.answers import Headers
 from understudy.servers.http.asked import Asked
 from understudy.servers.http.browsers import Visitor
-
-if TYPE_CHECKING:
-    from understudy.servers.rest.changes import Changes
+from understudy.servers.rest.changes import Changes
 
 
 class RestAnswer(msgspec.Struct, frozen=True):
@@ -28,7 +26,7 @@ class RestAnswer(msgspec.Struct, frozen=True):
 class Visit:
     """Who asks, what for, and where the path says."""
 
-    def __init__(self, engine: Engine, changes: "Changes", visitor: Visitor, asked: Asked, named: dict[str, str]) -> None:
+    def __init__(self, engine: Engine, changes: Changes, visitor: Visitor, asked: Asked, named: dict[str, str]) -> None:
         self.engine = engine
         self.changes = changes
         self.visitor = visitor

@@ -1,50 +1,26 @@
-"""One editor: its sessions, and the requests that it was sent.
+"""Requests that an editor is sent, and one kind of them: the text of a file that it may not have saved (`fs/read_text_file`).
 
-Asks an editor for the text of a file (`fs/read_text_file`), which it may not have saved. It is never asked to write one.
+It is never asked to write a file.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from understudy.engine.engine import Engine
-from understudy.engine.handle import Handle
-from understudy.errors import UnknownConversation
-from understudy.protocol.callers import Caller
-from understudy.protocol.ids import ConversationId, read_uuid
 from understudy.protocol.jsonrpc import RequestId, Response, notification_line, request_line
-from understudy.protocol.records import Overrides
 from understudy.servers.acp.content import Json
-from understudy.servers.failures import ProtocolError
 from understudy.servers.sink import Sink
-from understudy.servers.stdio.line_door import Histories
-
-if TYPE_CHECKING:
-    from understudy.servers.acp.session import EditorSession
-
 
 logger = logging.getLogger(__name__)
 
-NOT_FOUND = -32002
 
+class EditorRequests:
+    """The requests that one editor was sent, and has not answered yet."""
 
-class EditorPeer:
-    def __init__(self, engine: Engine, caller: Caller, sink: Sink) -> None:
-        self.engine = engine
-        self.caller = caller  # in whose name it speaks
+    def __init__(self, sink: Sink) -> None:
         self.sink = sink
-        self.histories = Histories(sink)
-        self.initialized = False
-        self.gives_texts = False  # it has said that it answers fs/read_text_file
-        self.has_forms = False  # and elicitation/create
-        self.sessions: dict[ConversationId, EditorSession] = {}
-        self.lost: dict[ConversationId, Overrides | None] = {}  # sessions that could not be shown any more, with what was chosen
-        self.reopening = asyncio.Lock()
         self._asked: dict[RequestId, Callable[[Response], None]] = {}
         self._counts: dict[str, int] = {}
-
-    # -- requests of ours
 
     def new_request(
         self, method: str, params: Json, on_answer: Callable[[Response], None], kind: str = ""
@@ -69,35 +45,8 @@ class EditorPeer:
         on_answer(response)
         return True
 
-    # -- sessions
-
-    async def find(self, session_id: str) -> Handle:
-        """Raises `ProtocolError` where there is none."""
-        try:
-            return await self.engine.find(self.caller, read_session_id(session_id))
-        except UnknownConversation:
-            raise ProtocolError(NOT_FOUND, f"there is no session {session_id}") from None
-
-    def session(self, session_id: str) -> "EditorSession":
-        """Raises `ProtocolError` for one that was neither made nor loaded here."""
-        session = self.sessions.get(read_session_id(session_id))
-        if session is None or session.over:
-            raise ProtocolError(NOT_FOUND, f"session {session_id} is not open here: call session/load first")
-        return session
-
-    def close(self) -> None:
-        for session in tuple(self.sessions.values()):
-            session.stop()
-        self.sessions.clear()
-        self.lost.clear()
+    def forget_all(self) -> None:
         self._asked.clear()
-
-
-def read_session_id(text: str) -> ConversationId:
-    try:
-        return ConversationId(read_uuid(text))
-    except ValueError:
-        raise ProtocolError(NOT_FOUND, f"there is no session {text[:100]!r}") from None
 
 
 PATIENCE_SECONDS = 2.0  # for one answer: the model waits, and the disk has a text too
@@ -111,7 +60,7 @@ MOST_CHARACTERS = 8 * 1024 * 1024
 class EditorTexts:
     """Of one session."""
 
-    def __init__(self, client: EditorPeer, session_id: str, send: Callable[[bytes], None]) -> None:
+    def __init__(self, client: EditorRequests, session_id: str, send: Callable[[bytes], None]) -> None:
         self._client = client
         self._session_id = session_id
         self._send = send
