@@ -340,6 +340,14 @@ SANDBOX_ROWS: dict[str, Row] = {
         "security/test_opened_by_us.py: a yes ends the command that the question names before the patch",
         "security/test_opened_by_us.py: a silent session ends when an editor saves and the model is told why",
     ),
+    "X26": row(
+        "files of the user's own by which something runs with the user's rights, where a folder with them is the working directory"
+        " or lies in a root, or a link leads there",
+        "protected like the home; what a hook of the user's finds in a root runs in the sandbox",
+        "e2e/hooks/test_own_files.py: no model writes the files of the user s own hooks",
+        "e2e/hooks/test_own_files.py: what such a hook runs in any folder cannot be written in its own",
+        "e2e/hooks/test_own_files.py: what such a hook finds where it is started runs contained in every mode",
+    ),
 }
 
 SERVER_ROWS: dict[str, Row] = {

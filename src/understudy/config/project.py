@@ -72,7 +72,8 @@ def has_hook_files(cwd: str, home: Path, env: Mapping[str, str]) -> bool:
 
 def claude_home(env: Mapping[str, str]) -> str:
     """Where Claude Code has its files; nowhere, where nobody says which is the home."""
-    return env.get("CLAUDE_CONFIG_DIR") or f"{env.get('HOME') or '/nonexistent'}/.claude"
+    named = env.get("CLAUDE_CONFIG_DIR")
+    return os.path.abspath(named) if named else f"{env.get('HOME') or '/nonexistent'}/.claude"
 
 
 def project_files(cwd: Path, home: Path) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ from typing import cast
 
 from understudy.config.home import expand, state_dir, user_home
 from understudy.config.model import Config, Limits, SandboxSettings
-from understudy.config.project import project_folders
+from understudy.config.project import claude_home, project_folders
 from understudy.config.schema import TreeReader
 from understudy.places import masks
 from understudy.places.places import Places, pin_places
@@ -57,6 +57,12 @@ MOST_MEGABYTES = 1 << 40  # in bytes, what the system can be told
 
 _FOLDERS_OF_HOMES = ("/home", "/Users")
 
+# Of the user's own files, by which anything may run, or all models are told something.
+_DECIDING = ("config.toml", "auth.json", "hooks.json", "AGENTS.md")
+_DECIDING_OF_CLAUDE = ("settings.json", "CLAUDE.md")
+_ALSO = ("AGENTS.override.md", "skills", "prompts", "rules", "hooks")
+_ALSO_OF_CLAUDE = ("settings.local.json", "skills", "commands", "agents", "plugins", "hooks")
+
 
 class _Spelled:
     """The paths of the settings that were asked about last, as text: conversations share them, and there may be many paths."""
@@ -101,7 +107,8 @@ def read_sandbox(read: TreeReader, chosen: SandboxMode | None, *, home: Path, cw
     roots = (str(cwd), *map(str, writable))
     ours = [path for path in own_code(roots) if _OPENED + path not in (wanted or ())]
     keys = _keys_of_a_server(read, home, env)
-    guarded = (*_protected(protect, env), *_start_up(protect, roots, env), *_our_places(home, state, cwd), *map(str, keys), *ours)
+    own = _deciding_places(home, cwd, env, roots)
+    guarded = (*_protected(protect, env), *_start_up(protect, roots, env), str(state), *own, *map(str, keys), *ours)
     return SandboxSettings(
         mode=mode,
         writable_roots=writable,
@@ -135,9 +142,21 @@ def _start_up(protect: tuple[str, ...], roots: tuple[str, ...], env: Mapping[str
     return [os.path.join(folder, name) for name in masks.START_UP if name in protect]
 
 
-def _our_places(home: Path, state: Path, cwd: Path) -> tuple[str, ...]:
-    """All of the home folder; where somebody works in it, at least what decides over us."""
-    return (str(state), str(home / "config.toml"), str(home / "auth.json")) if cwd.is_relative_to(home) else (str(state), str(home))
+def _deciding_places(home: Path, cwd: Path, env: Mapping[str, str], roots: Iterable[str]) -> list[str]:
+    """The folders of the user's own files; where somebody works in one, at least what decides over us there.
+
+    What runs with the user's rights, and what all models are told, may be a link to a place in a root: such places too.
+    """
+    folders = ((str(home), _DECIDING, _ALSO), (os.path.normpath(claude_home(env)), _DECIDING_OF_CLAUDE, _ALSO_OF_CLAUDE))
+    found: list[str] = []
+    for folder, deciding, more in folders:
+        works_there = is_within(str(cwd), folder)
+        found += [f"{folder}/{name}" for name in (*deciding, *(more if works_there else ()))]
+        found += [] if works_there else [folder]
+    real_roots = real_paths(roots)
+    inside = [path for path in (*found, *real_paths(found)) if any(is_within(path, root) for root in (*roots, *real_roots))]
+    always = () if is_within(str(cwd), str(home)) else (str(home),)
+    return list(dict.fromkeys((*always, *inside)))
 
 
 def _keys_of_a_server(read: TreeReader, home: Path, env: Mapping[str, str]) -> list[Path]:

@@ -35,6 +35,9 @@ class Places:
         self.protected = tuple(protected)
         self._masked = tuple(masked)
 
+    def with_protected(self, protected: Iterable[str]) -> "Places":
+        return Places(self.pinned, masked=self._masked, protected=protected, contained=self._contained)
+
     @cached_property
     def masks(self) -> Masks:
         return Masks(self._masked)

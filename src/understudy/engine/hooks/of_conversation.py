@@ -1,6 +1,7 @@
 """The hooks of one conversation, for as long as this process has it: which count, what they are told of it, and running them."""
 
 import asyncio
+import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,9 +14,10 @@ from understudy.config.model import Config
 from understudy.engine.hooks.answers import HookAnswer, Ran, read_answer
 from understudy.engine.hooks.calls import View
 from understudy.engine.hooks.loading import JudgedHook, LoadedHooks, load_hooks, untrusted_folders, whole_digest
-from understudy.engine.hooks.running import containment_of, environment, run_hook
+from understudy.engine.hooks.running import containment_of, environment, run_hook, scripts_of
 from understudy.engine.hooks.transcript import Transcript
 from understudy.engine.log.fold import State
+from understudy.places.resolving import is_within
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import HookRan, Question, Record
 from understudy.tools.host import ApprovalAnswer, RunsCommands, ToolSettings
@@ -80,10 +82,20 @@ class ConversationHooks:
         self._model = config.model
         self._hooks = [each for each in loaded.judged if each.counts]
         self._events = {each.hook.event for each in self._hooks}
+        self._scripts = {script for each in self._hooks if each.hook.file.source == "user" for script in scripts_of(each.hook)}
+        self._kept = frozenset[str]()
         self._done: set[str] = set()  # keys of hooks that run once
         self._room = asyncio.Semaphore(AT_ONCE)
         self._folder = Path(f"{private_tmp}{BESIDE}")
         self._transcript = Transcript(self._folder, str(conversation_id))
+
+    def keep_scripts(self, config: Config) -> frozenset[str]:
+        """What the user's own hooks run in any folder, and lies in a root here. Elsewhere it runs with the user's rights, so no
+        conversation may write it.
+        """
+        roots = [os.path.realpath(root) for root in (config.cwd, *config.sandbox.writable_roots)] if self._scripts else []
+        self._kept = frozenset(script for script in self._scripts if any(is_within(script, root) for root in roots))
+        return self._kept
 
     def has(self, *events: Event) -> bool:
         return not self._events.isdisjoint(events)
@@ -98,7 +110,7 @@ class ConversationHooks:
         """What a hook is told, in the shape of its family."""
         event, settings = hook.event, host.settings
         mode = "bypassPermissions" if settings.approval_policy == "never" else "default"
-        path = self._transcript.path_for(hook, contained=containment_of(hook, settings, "") is not None)
+        path = self._transcript.path_for(hook, contained=containment_of(hook, settings, "", self._kept) is not None)
         told: dict[str, Any] = {"session_id": str(self.conversation_id)}
         if hook.file.family == "codex":
             if event != "SessionStart":
@@ -150,7 +162,7 @@ class ConversationHooks:
         if hook.file.source == "project" and whole_digest(hook) != meant.judged.digest:
             return Ran(-1, problem=CHANGED)
         env = environment(hook, settings.environment, settings.cwd, str(self.conversation_id))
-        containment = containment_of(hook, settings, str(self._folder))
+        containment = containment_of(hook, settings, str(self._folder), self._kept)
         payload = msgspec.json.encode(meant.payload)
         return await run_hook(
             hook, payload, sandbox=host.sandbox, cwd=settings.cwd, env=env, containment=containment, owner=host.owner

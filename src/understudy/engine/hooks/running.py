@@ -6,8 +6,9 @@ runs in the sandbox, also where the conversation has none. Neither is given a ke
 
 import asyncio
 import os
+import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from understudy.config.hooks.entries import Hook
@@ -25,6 +26,8 @@ _VARIABLES = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "TERM", "LANG", "LC_ALL", "LC_CTYPE", "CODEX_HOME"),
     *("DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "XDG_SESSION_TYPE", "DBUS_SESSION_BUS_ADDRESS"),  # to show something
 )
+_VARIABLE = re.compile(r'"\$(?:(\w+)|\{(\w+)\})"|\$(?:(\w+)|\{(\w+)\})')
+_NOWHERE = "/dev/null"  # a folder that has nothing in it
 
 
 class _TooMuch(Exception):
@@ -36,12 +39,18 @@ def words_of(hook: Hook) -> tuple[str, ...]:
 
 
 def spelled_out(hook: Hook, cwd: str) -> tuple[str, ...]:
-    """Its words for finding what it depends on: with the one variable put in that nearly all published hooks use."""
-    folder = hook.file.folder or cwd
-    command = hook.command
-    for spelling in ('"$CLAUDE_PROJECT_DIR"', '"${CLAUDE_PROJECT_DIR}"', "${CLAUDE_PROJECT_DIR}", "$CLAUDE_PROJECT_DIR"):
-        command = command.replace(spelling, folder)
-    return ("/bin/sh", "-c", command)
+    """Its words for finding what it depends on: with the variables put in that a path can begin with."""
+    known = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
+    known |= {"PWD": cwd, "CLAUDE_PROJECT_DIR": hook.file.folder or cwd}
+    return ("/bin/sh", "-c", _VARIABLE.sub(lambda found: known.get(next(filter(None, found.groups())), found[0]), hook.command))
+
+
+def scripts_of(hook: Hook) -> tuple[str, ...]:
+    """Files that it runs wherever it is started, real; none where there are too many to say."""
+    try:
+        return tuple(map(os.path.realpath, depended_on(spelled_out(hook, _NOWHERE), _NOWHERE)))
+    except TooWide:
+        return ()
 
 
 def environment(hook: Hook, given: Mapping[str, str], cwd: str, conversation_id: str) -> dict[str, str]:
@@ -54,9 +63,9 @@ def environment(hook: Hook, given: Mapping[str, str], cwd: str, conversation_id:
     return short
 
 
-def containment_of(hook: Hook, settings: ToolSettings, private_tmp: str) -> Containment | None:
-    """None: it runs with the user's rights."""
-    if hook.file.source == "user" and not _can_be_written(hook, settings):
+def containment_of(hook: Hook, settings: ToolSettings, private_tmp: str, kept: Collection[str] = ()) -> Containment | None:
+    """None: it runs with the user's rights. `kept`: scripts that are protected because a hook runs them, and for nothing else."""
+    if hook.file.source == "user" and not _can_be_written(hook, settings, kept):
         return None
     given = settings.containment
     if given is None:
@@ -78,15 +87,15 @@ def _with_processes(limits: Limits, processes: int) -> Limits:
     return replace(limits, processes=processes, seconds=None)
 
 
-def _can_be_written(hook: Hook, settings: ToolSettings) -> bool:
-    """Whether something that it runs lies where the agent may write: then it could be the model's own script."""
-    if settings.containment is None or settings.sandbox_mode != "workspace-write":
+def _can_be_written(hook: Hook, settings: ToolSettings, kept: Collection[str]) -> bool:
+    """Whether something that it runs lies where the agent may write, now or in another mode: then it could be the model's own."""
+    if settings.containment is None:
         return False
     try:
-        paths = depended_on(spelled_out(hook, settings.cwd), settings.cwd)
+        paths = map(os.path.realpath, depended_on(spelled_out(hook, settings.cwd), settings.cwd))
     except TooWide:
         return True
-    return any(settings.places.judge.place(os.path.realpath(path)).place == "inside" for path in paths)
+    return any(path in kept or settings.places.judge.place(path).place == "inside" for path in paths)
 
 
 async def run_hook(

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Mapping
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,6 +82,10 @@ class Preparing:
             if known is None or known[0] != config.cwd:
                 known = self._hooks[conversation_id] = config.cwd, open_hooks(config, self._env, conversation_id, private_tmp)
             setup = msgspec.structs.replace(setup, hooks=known[1])
+            if known[1] is not None and (scripts := known[1].keep_scripts(config)):
+                from understudy.engine.setup.tool_settings import keeping
+
+                setup = msgspec.structs.replace(setup, settings=cache(partial(keeping, setup.settings, scripts)))
         if not config.mcp_servers:
             return setup
         from understudy.engine.turn.other_servers import ConversationServers, OtherServers

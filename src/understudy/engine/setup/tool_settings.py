@@ -1,7 +1,7 @@
 """What the tools are told of the configuration. Made when it is first asked for: the model is asked before that."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -62,6 +62,15 @@ def of_conversation(settings: ToolSettings, places: Places, private_tmp: Path) -
         containment = replace(containment, private_tmp=str(private_tmp), pinned=places.pinned, masked=places.masks.paths)
     roots = tuple(dict.fromkeys((*settings.roots, *places.roots)))  # as the user spells them, and where they really are
     return msgspec.structs.replace(settings, containment=containment, places=places, roots=roots)
+
+
+def keeping(made: Callable[[], ToolSettings], paths: Iterable[str]) -> ToolSettings:
+    """With these protected as well."""
+    settings = made()
+    protected = tuple(dict.fromkeys((*settings.protected, *sorted(paths))))
+    containment = None if settings.containment is None else replace(settings.containment, protected=protected)
+    places = settings.places.with_protected(protected)
+    return msgspec.structs.replace(settings, protected=protected, containment=containment, places=places)
 
 
 def _rules(tables: Sequence[Table], config_home: Path, home: str) -> Rules:
