@@ -22,7 +22,7 @@ def test_the_tables_are_those_of_the_code() -> None:
 def test_every_case_is_on_the_page() -> None:
     assert {case.row for case in THREAT_CASES} == set(COMMAND_ROWS)
     assert list(PATCH_ROWS) == [f"P{number}" for number in range(1, 26)]
-    assert list(SANDBOX_ROWS) == [f"X{number}" for number in range(1, 26)]
+    assert list(SANDBOX_ROWS) == [f"X{number}" for number in range(1, 27)]
     assert list(INJECTION_ROWS) == [f"I{number}" for number in range(1, 8)]
 
 
