@@ -1,17 +1,24 @@
 """What the keys of `[understudy.serve]` do, shown with the real program."""
 
 import asyncio
+import grp
 import os
+import pwd
 import sqlite3
 import ssl
+import stat
+import tempfile
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.models.authority import make_authority
 from tests.support.http_server import HttpClient, HttpServer
 from tests.support.rest_client import RestClient
 from tests.support.token_issuer import TokenIssuer
+from understudy import Understudy, UnderstudyError
 from understudy.testing import HOLD, ScriptedModel, call, deltas, hang, say
 from understudy.testing.waiting import WAIT_SECONDS
 
@@ -51,6 +58,22 @@ async def show_who_may_come_in(folder: Path) -> None:
     await server.start()
     assert server.said == ["understudy serves MCP at https://agent.example/mcp"]
     assert await server.stop() == 0
+
+
+async def show_a_socket(folder: Path) -> None:
+    """`unix`, `unix_group` and `users`."""
+    with tempfile.TemporaryDirectory(prefix="us") as short:
+        path = Path(short) / "s"
+        group = grp.getgrgid(os.getegid()).gr_name
+        given = settings(unix=str(path), unix_group=group, users={pwd.getpwuid(os.geteuid()).pw_name: "reader"})
+        server = HttpServer(made(folder), None, config=given, port_flag=False)
+        await server.make_token("reader", "--rights", "read")
+        async with server:
+            status = os.lstat(path)
+            assert (stat.S_IMODE(status.st_mode), status.st_gid) == (0o660, os.getegid())
+            async with Understudy(url=f"unix://{path}") as agent:
+                with pytest.raises(UnderstudyError, match="run"):
+                    await agent.start("this needs a right that the token has not")
 
 
 async def show_tls_and_no_token(folder: Path) -> None:
@@ -191,6 +214,7 @@ async def show_what_those_of_an_issuer_may_choose(folder: Path) -> None:
 
 SHOWN = {
     show_who_may_come_in: ("host", "port", "token_file", "public_url", "allow_host", "allow_origin", "max_body_mb"),
+    show_a_socket: ("unix", "unix_group", "users"),
     show_tls_and_no_token: ("tls_cert", "tls_key", "no_auth"),
     show_limits_of_a_named_token: ("rate", "concurrency"),
     show_what_those_who_run_it_are_told: ("metrics", "log_format"),

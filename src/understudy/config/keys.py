@@ -74,8 +74,8 @@ _TABLES: Tree = {
         "hooks": _names("may_allow"),
         "serve": {
             **_names("""
-                host port token_file tls_cert tls_key public_url allow_host allow_origin trusted_proxies no_auth on_disconnect
-                max_body_mb rate concurrency drain_seconds metrics log_format
+                host port unix unix_group users token_file tls_cert tls_key public_url allow_host allow_origin trusted_proxies
+                no_auth on_disconnect max_body_mb rate concurrency drain_seconds metrics log_format
                 keep_days max_store_mb issuer audience groups_claim
             """),
             "subjects": {"*": _names("roots sandbox")},
@@ -144,6 +144,7 @@ GUARDING = (
     "understudy.sandbox",
     "understudy.budget",
     "understudy.store",
+    "understudy.serve.users",
     "understudy.serve.subjects",
     "understudy.serve.groups",
 )

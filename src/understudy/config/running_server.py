@@ -12,11 +12,12 @@ SECONDS = 2.0  # to connect
 
 
 class RunningServer(msgspec.Struct, frozen=True):
-    page: str  # its address for browsers, without a slash at the end
+    page: str  # its address for browsers, without a slash at the end; empty where it has only a socket
     host: str  # where it listens
     port: int
     process: int
     no_auth: bool = False
+    unix: str = ""  # its socket
 
 
 def note_running(state_dir: Path, server: RunningServer) -> None:
@@ -42,6 +43,8 @@ def find_running(state_dir: Path) -> RunningServer | None:
     found = _read(state_dir)
     if found is None:
         return None
+    if found.unix and not found.port:
+        return found if _listens(found.unix) else None
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(found.host, found.host)
     try:
         socket.create_connection((host, found.port), SECONDS).close()
@@ -50,10 +53,20 @@ def find_running(state_dir: Path) -> RunningServer | None:
     return found
 
 
+def _listens(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as asking:
+        asking.settimeout(SECONDS)
+        try:
+            asking.connect(path)
+        except OSError:
+            return False
+    return True
+
+
 def link_to(state_dir: Path, conversation_id: str) -> str | None:
     """Where a person finds a conversation on the page, once they are logged in; None where no server runs."""
     found = _read(state_dir)
-    if found is None:
+    if found is None or not found.page:
         return None
     try:
         os.kill(found.process, 0)

@@ -160,10 +160,10 @@ def _deciding_places(home: Path, cwd: Path, env: Mapping[str, str], roots: Itera
 
 
 def _keys_of_a_server(read: TreeReader, home: Path, env: Mapping[str, str]) -> list[Path]:
-    """With its token a command could approve for itself; with its TLS key somebody could pass for the server; with the address of
-    the database, and the key of the seals, it could write conversations.
+    """With its token, or by its socket, a command could approve for itself; with its TLS key somebody could pass for the server;
+    with the address of the database, and the key of the seals, it could write conversations.
     """
-    named = [read.text(f"understudy.serve.{name}") for name in ("token_file", "tls_key")]
+    named = [read.text(f"understudy.serve.{name}") for name in ("token_file", "tls_key", "unix")]
     ours = read.value("understudy")
     if "UNDERSTUDY_STORE_URL_FILE" in env or (isinstance(ours, dict) and ("store" in ours or "cluster" in ours)):
         from understudy.config.store import files_of  # few configurations have any

@@ -79,6 +79,10 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     state_dir: Path
     host: str = "127.0.0.1"
     port: int = DEFAULT_PORT
+    unix: Path | None = None  # a socket to listen on
+    on_port: bool = True  # whether it listens on host and port, too
+    unix_group: str | None = None  # which may connect to it, besides the user
+    users: Mapping[str, str] = {}  # of this machine, with the named token whose rights each has by the socket
     token_file: Path  # the first token, which is the local user's
     tls_cert: Path | None = None
     tls_key: Path | None = None
@@ -140,6 +144,10 @@ def serve_settings(home: Path, read: TreeReader, env: Mapping[str, str]) -> Serv
         state_dir=state_dir(home),
         host=read.text(key("host")) or "127.0.0.1",
         port=port,
+        unix=path("unix"),
+        on_port=not read.text(key("unix")) or read.value(key("host")) is not None or read.value(key("port")) is not None,
+        unix_group=read.text(key("unix_group")) or None,
+        users=read.text_table(key("users")),
         token_file=path("token_file") or state_dir(home) / "token",
         tls_cert=path("tls_cert"),
         tls_key=path("tls_key"),
@@ -164,6 +172,9 @@ def serve_settings(home: Path, read: TreeReader, env: Mapping[str, str]) -> Serv
     )
     if settings.max_store_mb:
         _refuse_size_of_a_database(home, read, env)
+    if settings.unix is not None and settings.no_auth:
+        wanted = "left out, with a socket: whoever connects to it is known by their user"
+        raise read.mismatch(key("no_auth"), "it would give everybody all rights", wanted)
     if settings.public_url is not None and not _is_address(settings.public_url):
         raise read.mismatch(key("public_url"), "invalid value: it is no address", "an address such as https://agents.example.org")
     for proxy in settings.trusted_proxies:

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from understudy.library.errors import UnderstudyError
-from understudy.net.addresses import parse_url
+from understudy.net.addresses import UNIX, Url, parse_url
 from understudy.net.client import HttpClient, HttpResponse
 from understudy.net.failures import HttpFailure
 from understudy.protocol.choices import Decision
@@ -38,11 +38,12 @@ class _Failure(msgspec.Struct):
 
 class RemoteBackend:
     def __init__(self, url: str, token: str | None) -> None:
+        self._base = url.rstrip("/")
+        self._socket = url.removeprefix(f"{UNIX}://") if url.startswith(f"{UNIX}:") else None
         try:
-            parse_url(url)
+            self._url("")
         except ValueError as error:
             raise UnderstudyError(f"`url` {error}", "bad_request") from None
-        self._base = url.rstrip("/")
         self._headers = [("Accept", "application/json")]
         if token is not None:
             if not token.isascii() or not token.isprintable() or " " in token:
@@ -106,6 +107,14 @@ class RemoteBackend:
 
     # -- requests
 
+    def _url(self, path: str) -> Url:
+        """Raises `ValueError`."""
+        if self._socket is None:
+            return parse_url(f"{self._base}/v1/conversations{path}")
+        if not self._socket.startswith("/"):
+            raise ValueError("is no socket: write it as unix:///PATH")
+        return Url(UNIX, self._socket, 0, f"/v1/conversations{path}")
+
     async def _ask(
         self, method: Literal["GET", "POST", "DELETE"], path: str, kind: type[T], body: Mapping[str, Any] | None = None
     ) -> T:
@@ -123,7 +132,7 @@ class RemoteBackend:
     ) -> HttpResponse:
         if self._http is None:
             raise UnderstudyError("the agent is not open: use it within `async with`", "bad_request")
-        url = parse_url(f"{self._base}/v1/conversations{path}")
+        url = self._url(path)
         try:
             if method == "GET":
                 return await self._http.get(url, headers, seconds=ANSWER_SECONDS)

@@ -9,11 +9,12 @@ import msgspec
 from understudy.net.failures import Unreachable
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
+UNIX = "unix"  # the scheme of a server that is reached by a socket
 
 
 class Url(msgspec.Struct, frozen=True):
     scheme: str
-    host: str  # lower case, without brackets, in ASCII
+    host: str  # lower case, without brackets, in ASCII; with the scheme `unix` the path of the socket
     port: int
     target: str  # path and query, as the request line wants them
     user: str | None = None
@@ -24,10 +25,12 @@ class Url(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         """For people and logs: neither credentials nor the query, which may hold a key."""
-        return f"{self.scheme}://{self.authority}{self.target.partition('?')[0]}"
+        return f"{self.scheme}://{self.host if self.scheme == UNIX else self.authority + self.target.partition('?')[0]}"
 
     @property
     def authority(self) -> str:
+        if self.scheme == UNIX:
+            return "localhost"
         return self.bracketed if self.port == DEFAULT_PORTS.get(self.scheme) else f"{self.bracketed}:{self.port}"
 
     @property
@@ -86,6 +89,8 @@ def _ascii(text: str) -> bytes:
 
 def proxy_for(url: Url, env: Mapping[str, str]) -> Url | None:
     """Loopback is no exception: who wants it direct says so in NO_PROXY. Raises Unreachable for a proxy we cannot use."""
+    if url.scheme == UNIX:
+        return None
     variable, value = _first(env, f"{url.scheme}_proxy", "all_proxy")
     if not value or _excluded(url, _first(env, "no_proxy")[1]):
         return None

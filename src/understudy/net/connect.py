@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, cast
 
-from understudy.net.addresses import Url, proxy_authorization
+from understudy.net.addresses import UNIX, Url, proxy_authorization
 from understudy.net.connection import Connection
 from understudy.net.failures import Unreachable
 
@@ -43,6 +43,9 @@ async def open_connection(
 
 async def _open(connection: Connection, url: Url, proxy: Url | None, tls: Callable[[], "ssl.SSLContext"]) -> None:
     loop = asyncio.get_running_loop()
+    if url.scheme == UNIX:
+        await loop.create_unix_connection(lambda: connection, url.host)
+        return
     first = proxy or url
     context = tls() if "https" in (first.scheme, url.scheme) else None
     addresses = await _resolve(first.host, first.port)

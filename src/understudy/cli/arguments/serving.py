@@ -52,6 +52,11 @@ def add_http(commands: CommandParsers) -> None:
     )
     serve.add_argument("--host", help="the address to listen on (default: 127.0.0.1, which only this machine can reach)")
     serve.add_argument("--port", type=_port, help="the port to listen on (default: 8722; 0: any that is free)")
+    serve.add_argument(
+        "--unix",
+        metavar="PATH",
+        help="listen on this Unix socket, where users are known without a token; with --host or --port, there too",
+    )
     serve.add_argument("--token-file", metavar="FILE", help="where the first token is (default: understudy/token in CODEX_HOME)")
     serve.add_argument("--tls-cert", metavar="FILE", help="a certificate in PEM, followed by its intermediate certificates")
     serve.add_argument("--tls-key", metavar="FILE", help="the key of the certificate")

@@ -25,8 +25,11 @@ from understudy.store.lookup import find_id
 
 logger = logging.getLogger(__name__)
 
-_FLAGS = ("host", "port", "token_file", "tls_cert", "tls_key", "public_url", "allow_host", "allow_origin", "no_auth", "log_format")
-_PATHS = ("token_file", "tls_cert", "tls_key")
+_FLAGS = (
+    *("host", "port", "unix", "token_file", "tls_cert", "tls_key", "public_url", "allow_host", "allow_origin", "no_auth"),
+    "log_format",
+)
+_PATHS = ("unix", "token_file", "tls_cert", "tls_key")
 
 
 def run(options: Namespace) -> int:
@@ -52,12 +55,14 @@ def run(options: Namespace) -> int:
 def _begin(settings: ServeSettings, address: str, *, opens: bool) -> None:
     from understudy.config.running_server import RunningServer, note_running
 
-    page = address.removesuffix("/mcp")
-    parts = urlsplit(page)
-    port = settings.port or parts.port or 0
-    note_running(settings.state_dir, RunningServer(page, settings.host, port, os.getpid(), settings.no_auth))
+    page = "" if address.startswith("unix:") else address.removesuffix("/mcp")
+    port = settings.port or urlsplit(page).port or 0 if settings.on_port else 0
+    unix = "" if settings.unix is None else str(settings.unix)
+    note_running(settings.state_dir, RunningServer(page, settings.host, port, os.getpid(), settings.no_auth, unix))
     _announce(settings, address)
-    if opens:  # some browsers are waited for until they end, and the server has to go on
+    if opens and not page:
+        _warn(settings, "understudy: no browser can open a socket: --port serves the page, too")
+    elif opens:  # some browsers are waited for until they end, and the server has to go on
         threading.Thread(target=_open_page, args=(settings, page), daemon=True).start()
 
 
@@ -71,6 +76,11 @@ def _announce(settings: ServeSettings, address: str) -> None:
     from understudy.servers.page.links import LIFETIME_SECONDS, Links
 
     print(f"understudy serves MCP at {address}")
+    if settings.unix is not None:
+        _announce_socket(settings)
+    if address.startswith("unix:"):
+        sys.stdout.flush()
+        return
     if settings.no_auth:
         _warn(settings, "NO TOKEN IS ASKED FOR: every program on this machine can run commands and approve them.")
     else:
@@ -97,6 +107,13 @@ def _announce(settings: ServeSettings, address: str) -> None:
     sys.stderr.flush()
 
 
+def _announce_socket(settings: ServeSettings) -> None:
+    print(f"On the socket {settings.unix} programs of the same user need no token:")
+    print(f"  curl --unix-socket {settings.unix} http://localhost/v1/conversations")
+    for user, name in settings.users.items():
+        print(f"  {user} has the rights of the token {name} there")
+
+
 def _warn(settings: ServeSettings, text: str) -> None:
     """On standard error, where each line is an object if the log is of JSON."""
     if settings.log_format == "json":
@@ -118,6 +135,8 @@ def run_open(options: Namespace) -> int:
     server = find_running(folder)
     if server is None:
         raise BadRequest("no server runs here. Start one with `understudy serve --open`")
+    if not server.page:
+        raise BadRequest(f"the server listens on {server.unix} alone, which no browser can open: start it with --port, too")
     link = f"{server.page}/{place}" if server.no_auth else fresh_link(folder, server.page, place)
     if options.print:
         print(link)

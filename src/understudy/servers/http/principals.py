@@ -45,6 +45,8 @@ class Principal(msgspec.Struct, frozen=True):
 class SignedTokens(Protocol):
     """What tokens mean that an issuer has signed."""
 
+    address: str  # ours, for which they are
+
     def looks_like_one(self, token: str) -> bool: ...
 
     async def learn(self, token: str) -> None:

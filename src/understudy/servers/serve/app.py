@@ -15,6 +15,7 @@ from understudy.servers.http.browsers import Visitor
 from understudy.servers.http.guards import Guards, accepts, is_json
 from understudy.servers.http.limiting import BUSY_SECONDS, Limiter
 from understudy.servers.http.measured import Measured
+from understudy.servers.http.peers import SocketUsers
 from understudy.servers.http.principals import Principal, Principals
 from understudy.servers.mcp.handshake import MODERN, VERSIONS
 from understudy.servers.mcp.tool_table import OFFER, Offer
@@ -49,6 +50,7 @@ class App:
         self._offer = offer
         self._principals = principals
         self._guards = guards
+        self._users = SocketUsers(settings, principals)
         self._limiter = Limiter(settings.rate, settings.concurrency, asyncio.get_running_loop().time)
         self._most = settings.max_body_mb << 20
         self.legacy = Legacy(engine, SessionIds(settings.state_dir), offer)
@@ -99,7 +101,7 @@ class App:
         if asked.path == "/metrics" and self.operations is not None:
             if self._principals.are_open:  # without tokens a page elsewhere is kept out by where it is alone
                 self._check_place(asked)
-            await self.operations.show_metrics(asked, self._principals, self._limiter, send)
+            await self.operations.show_metrics(asked, self._principals, self._users, self._limiter, send)
             return
         if (issuer := self._principals.issuer) is not None and issuer.serves(asked.path):
             await issuer.show_metadata(asked.method, send)
@@ -149,6 +151,8 @@ class App:
             return Visitor(principal)
         if asked.path != ENDPOINT and authorization is None and (visitor := self.page.browsers.find(asked)) is not None:
             return visitor
+        if (principal := self._users.find(asked)) is not None:
+            return Visitor(principal)
         reason = "a token is needed: send it as `Authorization: Bearer TOKEN`"
         raise Refusal(401, reason, headers=((b"www-authenticate", self._principals.challenge(authorization)),))
 

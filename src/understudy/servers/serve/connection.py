@@ -19,6 +19,7 @@ from uvicorn.server import ServerState
 from understudy.servers.http.answers import Refusal
 from understudy.servers.http.heads import Head, Heads
 from understudy.servers.http.measured import Application
+from understudy.servers.http.peers import PEER, peer_of
 from understudy.servers.mcp_http.at_once import AtOnce
 from understudy.servers.serve.app import ENDPOINT, refusal_body
 
@@ -126,6 +127,8 @@ class Connection(HttpToolsProtocol):
         super().connection_made(transport)
         self._writes = JoinedWrites(transport, self.loop)
         self.transport = cast(asyncio.Transport, self._writes)
+        if (peer := peer_of(transport.get_extra_info("socket"))) is not None:
+            self.app_state[PEER] = peer
         self._timer = self.loop.call_later(HEAD_SECONDS, self._give_up)
         self._used = self.loop.time()
         make_room(cast("set[Connection]", self.connections), self.limit_concurrency, self, self._used)

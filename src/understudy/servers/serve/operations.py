@@ -21,6 +21,7 @@ from understudy.servers.http.asked import Asked
 from understudy.servers.http.limiting import Limiter
 from understudy.servers.http.measured import Application, Measured
 from understudy.servers.http.metrics import CONTENT_TYPE, CountsLines, Metrics
+from understudy.servers.http.peers import SocketUsers
 from understudy.servers.http.principals import Principals
 from understudy.servers.process.request_scope import REQUEST
 from understudy.servers.process.telemetry_export import start_telemetry
@@ -137,7 +138,7 @@ class Operations:
         self._metrics.calls_running = calls_running
         return Measured(app, self._metrics, None if self._telemetry is None else self._telemetry.observer)
 
-    async def show_metrics(self, asked: Asked, principals: Principals, limiter: Limiter, send: Send) -> None:
+    async def show_metrics(self, asked: Asked, principals: Principals, users: SocketUsers, limiter: Limiter, send: Send) -> None:
         """Numbers tell nobody's secrets, so any token will do: one without rights is enough for whoever collects them."""
         if self._open_to == "off":
             raise Refusal(404, "there are no metrics here: `understudy.serve.metrics` is `off`")
@@ -147,7 +148,7 @@ class Operations:
         if self._open_to == "token":
             authorization = asked.header(b"authorization")
             await principals.learn(authorization)
-            principal = principals.find(authorization)
+            principal = principals.find(authorization) or users.find(asked)
             if principal is None:
                 reason = "a token is needed: send it as `Authorization: Bearer TOKEN`"
                 raise Refusal(401, reason, headers=((b"www-authenticate", principals.challenge(authorization)),))

@@ -32,6 +32,7 @@ from understudy.servers.process.process import Ending, run_server
 from understudy.servers.process.request_scope import REQUEST
 from understudy.servers.serve.app import App
 from understudy.servers.serve.operations import Operations
+from understudy.servers.serve.unix_socket import UnixSocket
 
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -90,6 +91,7 @@ MOST_CONNECTIONS = 20_000  # or half of the files that this process may open, wh
 GARBAGE_THRESHOLDS = (10_000, 5, 5)  # what a request or a turn leaves behind is mostly freed without a search for it
 
 Announce = Callable[[str], None]
+_Made = Callable[[], asyncio.Protocol]
 
 
 def serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announce: Announce, offer: Offer = OFFER) -> int:
@@ -100,7 +102,7 @@ def serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announce: Ann
 
 def check_exposure(settings: ServeSettings) -> None:
     """Others can reach what is not bound to this machine alone. Raises `ConfigError`."""
-    if is_loopback(settings.host):
+    if not settings.on_port or is_loopback(settings.host):
         return
     if settings.no_auth:
         raise ConfigError(
@@ -152,29 +154,24 @@ async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announ
     )
     config.load()
     state = ServerState()
+    doors = Doors(settings)
     try:
-        server = await loop.create_server(
-            lambda: Connection(config, state, heads, at_once),
-            settings.host,
-            settings.port,
-            ssl=context,
-            ssl_handshake_timeout=None if context is None else HEAD_SECONDS,
-            backlog=2048,
-        )
-    except OSError as error:
+        await doors.open(lambda: Connection(config, state, heads, at_once), context, HEAD_SECONDS)
+    except ConfigError:
+        doors.close()
         await engine.close()
-        raise ConfigError(f"cannot listen on {settings.host} port {settings.port}: {error.strerror or error}") from None
-    port = server.sockets[0].getsockname()[1]
-    guards.note_port(port)
-    app.page.browsers.note_port(port)
+        raise
+    if doors.port:
+        guards.note_port(doors.port)
+        app.page.browsers.note_port(doors.port)
     looking = loop.create_task(_look_after(app, principals))
     if principals.issuer is not None:
-        principals.issuer.address = _address(settings, port)
-    announce(_address(settings, port))
+        principals.issuer.address = _address(settings, doors.port)
+    announce(_address(settings, doors.port))
     gc.freeze()  # what is there by now stays
     gc.set_threshold(*GARBAGE_THRESHOLDS)
     code = await ending.wait()
-    server.close()
+    doors.close()
     app.draining = at_once.draining = True
     await _drain(app, engine, settings.drain_seconds)
     looking.cancel()
@@ -193,6 +190,40 @@ async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announ
     for task in tuple(state.tasks):
         task.cancel()
     return code
+
+
+class Doors:
+    """Where it listens: on a port, on a Unix socket, or on both."""
+
+    def __init__(self, settings: ServeSettings) -> None:
+        self._settings = settings
+        self._servers: list[asyncio.Server] = []
+        self._socket: UnixSocket | None = None
+        self.port = 0
+
+    async def open(self, connection: _Made, context: ssl.SSLContext | None, handshake_seconds: float) -> None:
+        """Raises `ConfigError`; then what was opened is still to be closed."""
+        loop, settings = asyncio.get_running_loop(), self._settings
+        if settings.unix is not None:
+            self._socket = UnixSocket(settings.unix, settings)
+            self._servers.append(await loop.create_unix_server(connection, sock=self._socket.listening, backlog=2048))
+        if not settings.on_port:
+            return
+        timeout = None if context is None else handshake_seconds
+        try:
+            server = await loop.create_server(
+                connection, settings.host, settings.port, ssl=context, ssl_handshake_timeout=timeout, backlog=2048
+            )
+        except OSError as error:
+            raise ConfigError(f"cannot listen on {settings.host} port {settings.port}: {error.strerror or error}") from None
+        self._servers.append(server)
+        self.port = server.sockets[0].getsockname()[1]
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.remove()
+        for server in self._servers:
+            server.close()
 
 
 async def _look_after(app: App, principals: Principals) -> None:
@@ -231,8 +262,11 @@ def _use_issuer(settings: ServeSettings, principals: Principals) -> None:
 
 
 def _address(settings: ServeSettings, port: int) -> str:
+    """Of a server that has only a socket, the socket's."""
     if settings.public_url:
         return settings.public_url.rstrip("/") + "/mcp"
+    if not settings.on_port:
+        return f"unix://{settings.unix}"
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     return f"{'http' if settings.tls_cert is None else 'https'}://{host}:{port}/mcp"
 

@@ -1,0 +1,118 @@
+"""The server's Unix socket: made where nobody else's stands, and removed at the end if it is still ours.
+
+It appears under its name in one step, with its mode, once it listens; so nobody finds one that is open too wide or not ready.
+"""
+
+import fcntl
+import grp
+import os
+import socket
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from understudy.config.serve import ServeSettings
+from understudy.errors import ConfigError
+
+_BACKLOG = 2048
+_LONGEST = 100  # bytes: what every system takes, with room for the name that it has at first
+_ANSWER_SECONDS = 2.0
+
+
+class UnixSocket:
+    def __init__(self, path: Path, settings: ServeSettings) -> None:
+        """Listens. Raises `ConfigError`."""
+        self.path = path
+        if len(os.fsencode(path)) > _LONGEST:
+            raise ConfigError(f"the path {path} is too long for a socket, which may have {_LONGEST} bytes: choose a shorter one")
+        try:
+            with _alone_in(path.parent):
+                _remove_stale(path)
+                self.listening, self._identity = _listen(path, settings)
+        except OSError as error:
+            raise ConfigError(f"cannot listen on the socket {path}: {error.strerror or error}") from None
+
+    def remove(self) -> None:
+        """Unless somebody has put another one there."""
+        with suppress(OSError, ConfigError), _alone_in(self.path.parent):
+            if _identity(self.path) == self._identity:
+                os.unlink(self.path)
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Generator[None]:
+    """Of two servers that begin at once, one waits for the other. Raises `ConfigError` for a folder that others can write to."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        status = os.fstat(descriptor)
+        anyone = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX
+        if anyone or status.st_uid not in (0, os.geteuid()):
+            raise ConfigError(f"others could replace the socket in {folder}: use a folder that only you can write to")
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _remove_stale(path: Path) -> None:
+    """A socket of ours that nobody listens to was left behind by a server that was killed. Raises `ConfigError` for all else."""
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(status.st_mode):
+        raise ConfigError(f"{path} is there already, and is no socket: choose another path, or move it away")
+    if status.st_uid != os.geteuid():
+        raise ConfigError(f"{path} is the socket of another user: choose another path")
+    asking = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        asking.settimeout(_ANSWER_SECONDS)
+        asking.connect(str(path))
+    except (ConnectionRefusedError, FileNotFoundError):
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+        return
+    except TimeoutError:  # it is there, and has no time
+        pass
+    finally:
+        asking.close()
+    raise ConfigError(f"another server listens on {path} already: end it, or choose another path")
+
+
+def _listen(path: Path, settings: ServeSettings) -> tuple[socket.socket, tuple[int, int]]:
+    shared = settings.unix_group is not None or bool(settings.users)
+    beside = path.with_name(f".{os.getpid()}.sock")
+    listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with suppress(FileNotFoundError):
+            os.unlink(beside)
+        before = os.umask(0o177)
+        try:
+            listening.bind(str(beside))
+        finally:
+            os.umask(before)
+        if settings.unix_group is not None:
+            os.chown(beside, -1, _group(settings.unix_group))
+        os.chmod(beside, 0o660 if shared else 0o600)
+        listening.listen(_BACKLOG)
+        listening.setblocking(False)
+        os.rename(beside, path)
+        return listening, _identity(path)
+    except BaseException:
+        listening.close()
+        with suppress(OSError):
+            os.unlink(beside)
+        raise
+
+
+def _group(name: str) -> int:
+    try:
+        return int(name) if name.isdecimal() else grp.getgrnam(name).gr_gid
+    except (KeyError, OverflowError):
+        raise ConfigError(f"`understudy.serve.unix_group`: there is no group {name} here") from None
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    status = os.lstat(path)
+    return status.st_dev, status.st_ino
