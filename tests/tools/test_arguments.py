@@ -3,7 +3,7 @@
 import pytest
 
 from understudy.errors import ToolError
-from understudy.tools.arguments import read_arguments
+from understudy.tools.calls import read_arguments
 from understudy.tools.commands import ShellParams
 
 

@@ -12,8 +12,9 @@ from tests.tools.test_file_tools import Host
 from understudy.errors import ToolError
 from understudy.protocol.items import FunctionCall
 from understudy.protocol.records import ImageViewed
+from understudy.tools.calls import ToolOutput
 from understudy.tools.registry import OfferConditions, find_tool, offered
-from understudy.tools.tool import ToolContext, ToolOutput
+from understudy.tools.tool import ToolContext
 
 
 async def view(host: Host, **arguments: object) -> ToolOutput:

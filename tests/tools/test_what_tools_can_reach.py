@@ -20,7 +20,7 @@ TOOLS_AND_HELPERS = sorted(path for path in FOLDER.glob("*.py") if path.name not
 # All that a tool may import. What is missing here and only computes may be added.
 _TEXT = {"base64", "difflib", "hashlib", "json", "re", "string", "textwrap", "unicodedata"}
 HARMLESS = {*_TEXT, "collections", "dataclasses", "datetime", "enum", "functools", "itertools", "math", "msgspec", "typing"}
-OURS = ("understudy.errors", "understudy.protocol", *(f"understudy.tools.{name}" for name in ("arguments", "output", "tool")))
+OURS = ("understudy.errors", "understudy.protocol", *(f"understudy.tools.{name}" for name in ("calls", "output", "tool")))
 _CODE = {"__builtins__", "__import__", "__loader__", "__spec__", "breakpoint", "compile", "eval", "exec"}
 REACHING = {*_CODE, "delattr", "getattr", "globals", "locals", "open", "print", "setattr", "vars"}
 
@@ -139,9 +139,8 @@ def test_only_the_context_uses_the_acts() -> None:
 TOUCH_FILES = {
     "registry.py": "reads our own descriptions",
     "acts/files.py": "reads what `places` has opened",
-    "acts/unsaved.py": "reads what `places` has opened, and looks whether the folders on the way have changed",
     "acts/look_worker.py": "reads what `places` has opened, in a process of its own",
-    "acts/looking.py": "finds the conversation's own temporary folder, and starts that process",
+    "acts/looking.py": "finds the conversation's own temporary folder, starts that process, and compares folders for editors",
     "acts/ripgrep.py": "hands files that `places` has opened to ripgrep, which is looked for outside the project",
     "acts/dependencies.py": "looks what a command may run, fingerprints that, and locks files of our own state folder",
     "acts/wildcards.py": "looks which names fit the wildcards of a command, to find what it may run",

@@ -8,8 +8,8 @@ import msgspec
 
 from understudy.errors import ToolError
 from understudy.protocol.items import FunctionCall
-from understudy.tools.arguments import read_arguments
-from understudy.tools.tool import CommandRequest, InputRequest, SessionRequest, ToolContext, ToolOutput
+from understudy.tools.calls import CommandRequest, InputRequest, SessionRequest, ToolOutput, read_arguments
+from understudy.tools.tool import ToolContext
 
 _LONGEST_MS = 10**15  # more than any limit; a float cannot hold just any number
 

@@ -3,8 +3,8 @@
 import msgspec
 
 from understudy.protocol.items import FunctionCall
-from understudy.tools.arguments import read_arguments
-from understudy.tools.tool import EditRequest, ListRequest, ReadRequest, SearchRequest, ToolContext, ToolOutput
+from understudy.tools.calls import EditRequest, ListRequest, ReadRequest, SearchRequest, ToolOutput, read_arguments
+from understudy.tools.tool import ToolContext
 
 
 class ReadFile:

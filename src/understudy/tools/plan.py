@@ -5,8 +5,8 @@ import msgspec
 from understudy.protocol.choices import PlanStatus
 from understudy.protocol.items import FunctionCall
 from understudy.protocol.records import PlanStep, PlanUpdated
-from understudy.tools.arguments import read_arguments
-from understudy.tools.tool import ToolContext, ToolOutput
+from understudy.tools.calls import ToolOutput, read_arguments
+from understudy.tools.tool import ToolContext
 
 
 class StepParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

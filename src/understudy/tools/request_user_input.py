@@ -5,8 +5,8 @@ import msgspec
 from understudy.errors import ToolError
 from understudy.protocol.items import FunctionCall
 from understudy.protocol.records import InputOption, InputQuestion
-from understudy.tools.arguments import read_arguments
-from understudy.tools.tool import ToolContext, ToolOutput
+from understudy.tools.calls import ToolOutput, read_arguments
+from understudy.tools.tool import ToolContext
 
 MOST_QUESTIONS = 4
 MOST_OPTIONS = 12

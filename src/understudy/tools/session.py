@@ -13,7 +13,6 @@ from understudy.protocol.records import CommandEnded
 from understudy.sandbox.control import Control
 from understudy.sandbox.spec import Containment
 from understudy.tools.output import HeadTail, whole_prefix
-from understudy.tools.tool import ToolOutput
 
 KEPT_BYTES = 128 * 1024  # of what a command printed since the model was last told, head and tail
 BYTES_PER_TOKEN = 4
@@ -26,7 +25,7 @@ class Finished(Protocol):
     exit_code: int
     denied: bool  # the sandbox seems to have refused something
 
-    def unstarted(self) -> ToolOutput | None:
+    def why_unstarted(self) -> str | None:
         """What the model is told where nothing has run."""
         ...
 

@@ -6,89 +6,22 @@ that for every tool there is. What acts is in `tools/acts`.
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-import msgspec
-
 from understudy.protocol.items import FunctionCall
 from understudy.protocol.records import InputQuestion, PlanUpdated
+from understudy.tools.calls import (
+    CommandRequest,
+    EditRequest,
+    InputRequest,
+    ListRequest,
+    ReadRequest,
+    SearchRequest,
+    SessionRequest,
+    ToolOutput,
+)
+from understudy.tools.host import ToolHost
 
 if TYPE_CHECKING:
-    from understudy.tools.host import ToolHost
     from understudy.tools.mcp.remote_tool import RemoteTool
-
-
-class ToolOutput(msgspec.Struct, frozen=True):
-    """What the model is given for a call."""
-
-    text: str
-    success: bool = True
-    images: tuple[str, ...] = ()  # data: URLs, shown behind the text to a model that has eyes
-
-
-class CommandRequest(msgspec.Struct, frozen=True):
-    """A command that the model wants to run."""
-
-    argv: tuple[str, ...]
-    workdir: str | None = None  # a relative one starts at the working directory
-    seconds: float | None = None  # none: the configured default
-    escalated: bool = False  # the model asks to leave the sandbox
-    justification: str | None = None
-
-
-class SessionRequest(msgspec.Struct, frozen=True):
-    """A command that may go on when its call has been answered."""
-
-    script: str
-    workdir: str | None = None
-    shell: str | None = None
-    login: bool = True
-    tty: bool = False
-    yield_seconds: float = 10.0  # how long the call waits for its end
-    most_tokens: int | None = None  # of what it printed that the model is given; none: as many as it may
-    escalated: bool = False
-    justification: str | None = None
-
-
-class InputRequest(msgspec.Struct, frozen=True):
-    """Something to type at the terminal of such a command, or nothing: then only to wait for what it prints."""
-
-    session: int
-    text: str
-    yield_seconds: float
-    most_tokens: int | None = None
-
-
-class SearchRequest(msgspec.Struct, frozen=True):
-    """Lines that the model looks for."""
-
-    pattern: str
-    path: str | None = None  # none: the working directory
-    glob: str | None = None
-    max_results: int | None = None
-
-
-class ListRequest(msgspec.Struct, frozen=True):
-    """Files that the model wants to know of."""
-
-    path: str | None = None
-    glob: str | None = None
-    depth: int | None = None  # none: as deep as there is room for
-
-
-class ReadRequest(msgspec.Struct, frozen=True):
-    """Lines of a file."""
-
-    path: str
-    start_line: int | None = None
-    end_line: int | None = None  # included
-
-
-class EditRequest(msgspec.Struct, frozen=True):
-    """A passage of a file, and what is to stand there instead."""
-
-    path: str
-    old_text: str
-    new_text: str
-    replace_all: bool | None = None
 
 
 class ToolContext:
@@ -96,7 +29,7 @@ class ToolContext:
 
     __slots__ = ("_call_id", "_host")
 
-    def __init__(self, host: "ToolHost", call: FunctionCall) -> None:
+    def __init__(self, host: ToolHost, call: FunctionCall) -> None:
         self._host = host
         self._call_id = call.call_id
 

@@ -1,6 +1,6 @@
 """The editors that have a conversation open, and what is known of the files in them.
 
-Which files they may be asked for is judged in `acts/unsaved.py`.
+Which files they may be asked for is judged in `acts/looking.py`.
 """
 
 from collections.abc import Callable

@@ -26,10 +26,11 @@ from understudy.engine.hooks.watching import WatchedHost
 from understudy.errors import ToolError
 from understudy.protocol.items import FunctionCall
 from understudy.protocol.records import HookApprovalAsked, HookRan, Noticed, PromptBlocked
+from understudy.tools.calls import ToolOutput
 from understudy.tools.host import ApprovalAnswer, ToolHost
 from understudy.tools.mcp.remote_tool import RemoteTool
 from understudy.tools.mcp.tools import OtherServersTool
-from understudy.tools.tool import Tool, ToolContext, ToolOutput
+from understudy.tools.tool import Tool, ToolContext
 
 if TYPE_CHECKING:
     from understudy.tools.session import Session

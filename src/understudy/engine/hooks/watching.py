@@ -7,8 +7,8 @@ from understudy.config.hooks.entries import Family
 from understudy.engine.hooks.calls import SeenCall, View
 from understudy.errors import ToolError
 from understudy.protocol.records import CommandEnded, CommandStarted, Delta, Question, Record, ToolCallEnded
+from understudy.tools.calls import ToolOutput
 from understudy.tools.host import ApprovalAnswer, RunsCommands, ToolHost, ToolSettings
-from understudy.tools.tool import ToolOutput
 
 if TYPE_CHECKING:
     from understudy.tools.mcp.servers import Servers

@@ -11,9 +11,10 @@ from understudy.engine.log.tail import Tail
 from understudy.errors import AgentError, ToolError
 from understudy.protocol.items import FunctionCall, FunctionCallOutput
 from understudy.protocol.records import Delta, Question, Record, ToolAnswered, ToolCallBegan
+from understudy.tools.calls import ToolOutput
 from understudy.tools.host import ApprovalAnswer, RunsCommands, ToolHost, ToolSettings
 from understudy.tools.registry import only_reads
-from understudy.tools.tool import Tool, ToolContext, ToolOutput
+from understudy.tools.tool import Tool, ToolContext
 
 if TYPE_CHECKING:
     from understudy.engine.hooks.turn_hooks import TurnHooks

@@ -3,8 +3,8 @@
 import msgspec
 
 from understudy.protocol.records import Answers, InputQuestion, UserInputAsked
+from understudy.tools.calls import ToolOutput
 from understudy.tools.host import ApprovalAnswer, ToolHost
-from understudy.tools.tool import ToolOutput
 
 GO_ON = "Go on with what you know and say what you assumed, or end your turn with the question."
 

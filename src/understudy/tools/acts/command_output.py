@@ -6,9 +6,9 @@ from understudy.protocol.choices import OutputStream
 from understudy.protocol.records import CommandEnded, OutputDelta
 from understudy.sandbox.denial import hint, likely_denied, network_hint, remark
 from understudy.sandbox.spec import CommandResult, Containment
+from understudy.tools.calls import ToolOutput
 from understudy.tools.host import ToolHost
 from understudy.tools.output import DELTA_BYTES, EVENT_BYTES, LIVE_BYTES, ForModel, HeadTail, model_text
-from understudy.tools.tool import ToolOutput
 
 LIVE_MARK = b"\n[... more output follows; it is not shown live ...]\n"
 
@@ -101,20 +101,20 @@ class Finished:
         )
 
     def output(self) -> ToolOutput:
-        if (unstarted := self.unstarted()) is not None:
-            return unstarted
+        if (reason := self.why_unstarted()) is not None:
+            return ToolOutput(reason, success=False)
         result, text = self._result, self._capture.merged.text()
         for line in self.remarks():
             text = with_line(text, line)
         return ToolOutput(model_text(text, result.exit_code, result.duration), success=result.exit_code == 0)
 
-    def unstarted(self) -> ToolOutput | None:
+    def why_unstarted(self) -> str | None:
         """What the model is told where nothing has run."""
         result = self._result
         if result.spawn_error is not None:
-            return ToolOutput(f"execution error: {result.spawn_error}", success=False)
+            return f"execution error: {result.spawn_error}"
         if result.setup_error is not None:
-            return ToolOutput(f"execution error: the command was not run: {result.setup_error}", success=False)
+            return f"execution error: the command was not run: {result.setup_error}"
         return None
 
     def remarks(self) -> list[str]:

@@ -25,10 +25,10 @@ from understudy.tools.acts.command_output import Capture, Finished, with_line
 from understudy.tools.acts.dependencies import Identity, fingerprint, folders_to_lock, identities, identity, locked
 from understudy.tools.acts.patches import apply_patch
 from understudy.tools.acts.wildcards import TooWide
+from understudy.tools.calls import CommandRequest, ToolOutput
 from understudy.tools.host import PLANS, ToolHost, ToolSettings
 from understudy.tools.output import model_text
 from understudy.tools.patch.invocation import PatchInvocation, PatchMistake, recognise
-from understudy.tools.tool import CommandRequest, ToolOutput
 
 INTERRUPTED = "interrupted by the user"
 KILLED = 137  # what a shell says of a command ended by SIGKILL

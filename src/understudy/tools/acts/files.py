@@ -18,9 +18,9 @@ from understudy.protocol.encodable import visible
 from understudy.protocol.records import ImageViewed
 from understudy.tools.acts.looking import Spot, judge_reading, shown
 from understudy.tools.acts.matching_lines import decoded
+from understudy.tools.calls import ReadRequest, ToolOutput
 from understudy.tools.host import ToolHost
 from understudy.tools.output import file_bytes
-from understudy.tools.tool import ReadRequest, ToolOutput
 
 MOST_BYTES = 64 * 1024 * 1024  # of a file that are gone through
 LONGEST_LINE = 2000  # characters of a line that are shown
@@ -201,7 +201,7 @@ async def _read_lines(host: ToolHost, request: ReadRequest) -> ToolOutput:
 
 
 async def _unsaved(host: ToolHost, path: str) -> str | None:
-    from understudy.tools.acts.unsaved import unsaved_text
+    from understudy.tools.acts.looking import unsaved_text
 
     return await unsaved_text(host, path)
 

@@ -15,9 +15,9 @@ from understudy.sandbox.spec import Containment
 from understudy.text import quote_command
 from understudy.tools.acts.command_output import Capture, with_line
 from understudy.tools.acts.commands import INTERRUPTED, KILLED, CommandOutcome, Execution, run_command
+from understudy.tools.calls import CommandRequest, InputRequest, SessionRequest, ToolOutput
 from understudy.tools.host import PLANS, ToolHost
 from understudy.tools.session import DEFAULT_TOKENS, Session, Unread
-from understudy.tools.tool import CommandRequest, InputRequest, SessionRequest, ToolOutput
 
 _STOP = "\x03"
 _KEYS = frozenset("\x03\x04\x1a\x1c")  # Ctrl-C, -D, -Z and -\: they end or pause a program, and tell it nothing
@@ -133,8 +133,8 @@ class _Told:
         self._session = session
         finished = session.finished
         self.denied = finished is not None and finished.denied
-        self._output = None if finished is None else finished.unstarted()
-        if self._output is not None:
+        if finished is not None and (reason := finished.why_unstarted()) is not None:
+            self._output = ToolOutput(reason, success=False)
             return
         late = [TOO_LATE] if too_late else []
         if not session.over:
@@ -151,7 +151,6 @@ class _Told:
         return "" if self._session.finished is None else self._session.finished.failure()
 
     def output(self) -> ToolOutput:
-        assert self._output is not None
         return self._output
 
 

@@ -10,15 +10,14 @@ from understudy.errors import ToolError
 from understudy.policy.mcp_tools import NOT_ASKED, approval_key, judge_tool_call
 from understudy.protocol.records import OWN_SERVER, Noticed, ToolApprovalAsked, ToolCallBegan, ToolCallEnded
 from understudy.text import make_visible
+from understudy.tools.calls import ToolOutput
 from understudy.tools.host import PLANS, ToolHost
 from understudy.tools.mcp.reading import MOST_NOTICES, NOTICE_SECONDS
-from understudy.tools.mcp.remote_tool import RemoteTool
+from understudy.tools.mcp.remote_tool import RESOURCE_METHODS, RemoteTool
 from understudy.tools.mcp.results import MODEL_BYTES, cut, images_of, model_text, recorded_arguments, recorded_result
 from understudy.tools.mcp.server import Server
 from understudy.tools.mcp.session import Lost, NoAnswerInTime, Refused
-from understudy.tools.mcp.tools import RESOURCE_METHODS
 from understudy.tools.output import bytes_for
-from understudy.tools.tool import ToolOutput
 
 _LONGEST_NOTICE = 200
 _MOST_RESOURCES = 200

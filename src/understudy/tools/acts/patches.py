@@ -12,13 +12,13 @@ from understudy.policy.words import script_of
 from understudy.protocol.records import DiffChanged, PatchApprovalAsked, PatchEnded, PatchStarted
 from understudy.text import in_ticks, quote_command
 from understudy.tools.acts.dependencies import identities, locked
+from understudy.tools.calls import ToolOutput
 from understudy.tools.host import PLANS, ToolHost
 from understudy.tools.output import model_text
 from understudy.tools.patch.door import Masked
 from understudy.tools.patch.placement import classify_targets
 from understudy.tools.patch.plan import Applied, PatchPlan, Unsaved, apply_plan, plan_patch, plan_replacement
 from understudy.tools.patch.replacing import ReplaceOperation
-from understudy.tools.tool import ToolOutput
 
 T = TypeVar("T")
 WAIT_TO_CHANGE = 60.0  # seconds
@@ -39,7 +39,7 @@ async def apply_patch(host: ToolHost, call_id: str, body: str, base: str, *, pla
     large = len(body) > LARGE_PATCH
     unsaved: Unsaved = {}
     if host.unsaved is not None:
-        from understudy.tools.acts.unsaved import unsaved_in_patch
+        from understudy.tools.acts.looking import unsaved_in_patch
 
         unsaved = await unsaved_in_patch(host, body, base)
     return await _change(host, call_id, large, lambda: plan_patch(body, base, host.settings.places, unsaved))
@@ -52,7 +52,7 @@ async def edit_file(host: ToolHost, call_id: str, operation: ReplaceOperation) -
         return ToolOutput(f"error: {complaint}", success=False)
     unsaved: Unsaved = {}
     if host.unsaved is not None:
-        from understudy.tools.acts.unsaved import unsaved_texts
+        from understudy.tools.acts.looking import unsaved_texts
 
         unsaved = await unsaved_texts(host, (operation.path,))
     return await _change(host, call_id, True, lambda: plan_replacement(operation, settings.cwd, settings.places, unsaved))

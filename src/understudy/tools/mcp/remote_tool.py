@@ -1,8 +1,14 @@
-"""A tool of another MCP server, as data: hooks are told of it where the extra `mcp` is not installed, too."""
+"""What other MCP servers offer, as data, which also those know of that do without the extra `mcp`."""
 
 from typing import Any
 
 import msgspec
+
+RESOURCE_METHODS = {
+    "list_mcp_resources": "resources/list",
+    "list_mcp_resource_templates": "resources/templates/list",
+    "read_mcp_resource": "resources/read",
+}
 
 
 class RemoteTool(msgspec.Struct, frozen=True):

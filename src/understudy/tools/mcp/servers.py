@@ -15,12 +15,11 @@ from understudy.policy.secrets import redact
 from understudy.policy.words import names
 from understudy.protocol.records import ServersChecked
 from understudy.sandbox.spec import Command, Containment
-from understudy.tools.host import RunsCommands
 from understudy.tools.mcp.http import Address
 from understudy.tools.mcp.remote_tool import RemoteTool
 from understudy.tools.mcp.server import Server
 from understudy.tools.mcp.session import Way
-from understudy.tools.mcp.stdio import Program
+from understudy.tools.mcp.stdio import Program, RunsPrograms
 
 PREFIX = "mcp__"
 LONGEST = 64  # what providers take
@@ -176,7 +175,7 @@ class Servers:
 
 def open_servers(
     settings: tuple[McpServer, ...],
-    sandbox: RunsCommands,
+    sandbox: RunsPrograms,
     cwd: str,
     env: Mapping[str, str],
     containment: Containment | None,
@@ -193,7 +192,7 @@ def _may_be_secret(value: str) -> bool:
 
 
 def _server(
-    settings: McpServer, sandbox: RunsCommands, cwd: str, env: Mapping[str, str], containment: Containment | None
+    settings: McpServer, sandbox: RunsPrograms, cwd: str, env: Mapping[str, str], containment: Containment | None
 ) -> Server:
     secrets = [*secret_values(settings.env), *filter(_may_be_secret, settings.env.values()), *settings.http_headers.values()]
     secrets += [value.partition(" ")[2] for value in settings.http_headers.values()]  # what follows `Bearer`

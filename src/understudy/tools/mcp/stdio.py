@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
+from typing import Protocol
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -13,7 +14,6 @@ from mcp.shared.message import SessionMessage
 
 from understudy.protocol.choices import OutputStream
 from understudy.sandbox.spec import Command, CommandResult
-from understudy.tools.host import RunsCommands
 from understudy.tools.mcp.reading import MOST_JUNK, MOST_LINE, MOST_UNREAD, MOST_UNSENT, read_message
 
 _STDERR_KEPT = 2048
@@ -22,10 +22,14 @@ _GRACE_SECONDS = 0.5  # to end by itself once its input is closed
 Streams = tuple["_Messages", MemoryObjectSendStream[SessionMessage]]
 
 
+class RunsPrograms(Protocol):
+    async def run(self, command: Command, on_output: Callable[[OutputStream, bytes], None]) -> CommandResult: ...
+
+
 class Program:
     """A server's process. `why_ended` tells, once it is gone."""
 
-    def __init__(self, sandbox: RunsCommands, command: Command) -> None:
+    def __init__(self, sandbox: RunsPrograms, command: Command) -> None:
         self._sandbox = sandbox
         self._command = command
         self._line = bytearray()

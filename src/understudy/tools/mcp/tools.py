@@ -6,14 +6,9 @@ import msgspec
 
 from understudy.errors import ToolError
 from understudy.protocol.items import FunctionCall
-from understudy.tools.mcp.remote_tool import RemoteTool
-from understudy.tools.tool import Tool, ToolContext, ToolOutput
-
-RESOURCE_METHODS = {
-    "list_mcp_resources": "resources/list",
-    "list_mcp_resource_templates": "resources/templates/list",
-    "read_mcp_resource": "resources/read",
-}
+from understudy.tools.calls import ToolOutput
+from understudy.tools.mcp.remote_tool import RESOURCE_METHODS, RemoteTool
+from understudy.tools.tool import Tool, ToolContext
 
 
 class OtherServersTool:
