@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tests.engine.test_fold_values import Log, said, user
 from understudy.engine.log.fold import MOST_FILES, State
-from understudy.protocol.changes import AddFile
 from understudy.protocol.items import FunctionCall, FunctionCallOutput, InputText, Message, Usage
 from understudy.protocol.records import (
     AnswerRejected,
@@ -38,6 +37,7 @@ from understudy.protocol.records import (
     UndoStarted,
     UserMessage,
 )
+from understudy.protocol.records.files import AddFile
 from understudy.store.log import RunningCommand, Summary
 
 

@@ -11,7 +11,6 @@ from understudy.engine.log.facts import path_to, title_from
 from understudy.engine.log.fold import State
 from understudy.engine.log.recovery import can_go_on, close_open_calls
 from understudy.errors import StoreError
-from understudy.protocol.changes import AddFile
 from understudy.protocol.items import FunctionCall, FunctionCallOutput, InputText, Message, OutputText, Reasoning, Usage
 from understudy.protocol.records import (
     ApprovalDecided,
@@ -39,6 +38,7 @@ from understudy.protocol.records import (
     TurnStarted,
     UserMessage,
 )
+from understudy.protocol.records.files import AddFile
 from understudy.store.log import Summary
 
 

@@ -17,7 +17,7 @@ from understudy.policy.questions import (
     runs_later,
 )
 from understudy.policy.words import names
-from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
+from understudy.protocol.records.files import AddFile, DeleteFile, FileChange, UpdateFile
 
 OUTSIDE = "If approved it runs outside the sandbox, with all rights of the account that runs understudy."
 

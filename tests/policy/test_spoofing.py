@@ -16,7 +16,7 @@ from understudy.policy.questions import (
     patch_message,
     patch_reason,
 )
-from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
+from understudy.protocol.records.files import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.text import in_ticks, make_visible, quote_command
 
 OURS = [

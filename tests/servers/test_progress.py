@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from understudy.protocol.changes import AddFile
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import FunctionCall, Message, OutputText, Reasoning, SummaryText
 from understudy.protocol.records import (
@@ -27,6 +26,7 @@ from understudy.protocol.records import (
     ToolCallEnded,
     TurnStarted,
 )
+from understudy.protocol.records.files import AddFile
 from understudy.servers.mcp import progress
 from understudy.servers.mcp.progress import Progress, describe
 from understudy.servers.pipes import PipeSink

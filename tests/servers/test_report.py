@@ -10,7 +10,6 @@ from tests.engine.logs import Story
 from understudy.config.model import ReportKind
 from understudy.engine.log.fold import State
 from understudy.engine.log.ledger import KEPT_COMMANDS, KEPT_TURNS, File, note_change
-from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.protocol.items import FunctionCallOutput, Usage
 from understudy.protocol.records import (
     ApprovalDecided,
@@ -29,6 +28,7 @@ from understudy.protocol.records import (
     TurnEnded,
     TurnStarted,
 )
+from understudy.protocol.records.files import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.servers.report import LONGEST_COMMAND, MOST_COMMANDS, report_of
 
 USAGE = Usage(10, 5, 15, 4)

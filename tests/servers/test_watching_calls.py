@@ -12,7 +12,6 @@ from tests.e2e.scenes import answered
 from tests.support.watching import Watching
 from understudy.engine.log.unfinished_text import UNFINISHED_CHARACTERS, cut_off
 from understudy.errors import StoreError
-from understudy.protocol.changes import AddFile
 from understudy.protocol.items import FunctionCallOutput, InputText, Message, OutputText, Reasoning, SummaryText
 from understudy.protocol.records import (
     ApprovalDecided,
@@ -31,6 +30,7 @@ from understudy.protocol.records import (
     TurnStarted,
     UserMessage,
 )
+from understudy.protocol.records.files import AddFile
 from understudy.servers.mcp import progress
 from understudy.servers.wire_events.presentation import Presentation
 

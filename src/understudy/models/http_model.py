@@ -29,9 +29,8 @@ from understudy.models.failures import (
     with_hint,
     without_tags,
 )
-from understudy.models.model import Answer, Model, ModelEvent, ModelSettings, Prompt
+from understudy.models.model import Answer, BegunAnswer, Model, ModelEvent, ModelSettings, Prompt, Transport
 from understudy.models.providers import REPLAY, SCRIPTED, Provider
-from understudy.models.transport import BegunAnswer, Transport
 from understudy.models.wires.sse import EventTooLarge, SseSplitter
 from understudy.models.wires.wire import ERROR_BODY_LIMIT, EVENT_LIMIT, UNSAID_LIMIT, Decoder, Wire
 from understudy.net import AnswerCut, AnswerSilent, HttpFailure, Unreachable, Url, parse_url

@@ -15,9 +15,9 @@ import msgspec
 from understudy.errors import ConfigError, ModelRefused
 from understudy.models.auth import Credentials
 from understudy.models.mending import read_mended
+from understudy.models.model import BegunAnswer, ReadsText, Transport
 from understudy.models.providers import Provider
 from understudy.models.stream_secrets import hide, hide_in_body
-from understudy.models.transport import BegunAnswer, ReadsText, Transport
 from understudy.net import AnswerCut, AnswerSilent, HttpFailure, Unreachable, Url
 from understudy.places.named_by_users import follow_links, is_in, is_in_repository
 from understudy.places.walking import open_plain

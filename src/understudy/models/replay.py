@@ -14,9 +14,9 @@ from understudy.config.named_file import read_named_file
 from understudy.config.providers import WIRES, WireApi
 from understudy.errors import ConfigError, ModelRefused
 from understudy.models.mending import DEEPEST, is_deep, mended, read_loosely, read_mended
+from understudy.models.model import ReadsText
 from understudy.models.recording import Recorded
 from understudy.models.stream_secrets import hide
-from understudy.models.transport import ReadsText
 from understudy.net import AnswerCut, AnswerSilent, BadAnswer, HttpFailure, Unreachable, Url
 from understudy.policy.secrets import secret_pattern
 

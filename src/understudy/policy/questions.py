@@ -14,8 +14,8 @@ from unicodedata import normalize
 import msgspec
 
 from understudy.policy.words import names, script_of, simple_commands
-from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.protocol.records import CommandApprovalAsked, PatchApprovalAsked
+from understudy.protocol.records.files import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.text import in_ticks, make_visible, quote_command, quote_word
 
 # By whom each is run or obeyed: the names of files, endings of names, and folders with all that is in them.

@@ -5,7 +5,6 @@ import random
 from typing import Any
 
 from understudy.protocol import records as r
-from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.protocol.items import (
     FunctionCall,
     FunctionCallOutput,
@@ -17,6 +16,7 @@ from understudy.protocol.items import (
     SummaryText,
     Usage,
 )
+from understudy.protocol.records.files import AddFile, DeleteFile, FileChange, UpdateFile
 
 Event = r.Entry | r.Delta
 ARGUMENTS = {

@@ -10,8 +10,8 @@ from understudy.engine.activity import steps as s
 from understudy.engine.activity.fold import Activity
 from understudy.engine.log.fold import State
 from understudy.protocol import records as r
-from understudy.protocol.changes import AddFile
 from understudy.protocol.items import FunctionCall, FunctionCallOutput, InputText, Message, Reasoning, SummaryText
+from understudy.protocol.records.files import AddFile
 
 SEEDS = range(60)
 CALL = FunctionCall("shell", '{"command": ["ls"]}', "c1")

@@ -11,7 +11,6 @@ from tests.support.answered import answered
 from understudy.config.model import QuestionSettings
 from understudy.engine.log.tail import Tail
 from understudy.engine.turn.approvals import CLIENT, Approvals
-from understudy.protocol.changes import AddFile
 from understudy.protocol.ops import Decide
 from understudy.protocol.records import (
     ApprovalDecided,
@@ -22,6 +21,7 @@ from understudy.protocol.records import (
     PatchApprovalAsked,
     Record,
 )
+from understudy.protocol.records.files import AddFile
 from understudy.tools.host import ApprovalAnswer, Question
 
 COMMAND = CommandApprovalAsked("c", ("touch", "x"), "/w", key="the key")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.servers.process.log_stream import LogStream
+from understudy.servers.process.log_lines import LogStream
 from understudy.testing import CodexHome
 from understudy.testing.waiting import WAIT_SECONDS
 
@@ -26,7 +26,7 @@ def fixture_pipe() -> Generator[tuple[int, int]]:
 
 def test_what_nobody_reads_is_left_out_and_counted(pipe: tuple[int, int]) -> None:
     reading, writing = pipe
-    log = logging.getLogger("understudy.servers.process.log_stream")
+    log = logging.getLogger("understudy.servers.process.log_lines")
     handler = logging.StreamHandler(LogStream(writing))
     log.addHandler(handler)
     log.propagate = False

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tests.store.records import new_id
-from understudy.protocol.changes import AddFile, DeleteFile, UpdateFile
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import FunctionCall, FunctionCallOutput, InputImage, InputText, Message, OutputText
 from understudy.protocol.records import (
@@ -31,6 +30,7 @@ from understudy.protocol.records import (
     TurnStarted,
     UserMessage,
 )
+from understudy.protocol.records.files import AddFile, DeleteFile, UpdateFile
 
 DAY = 86_400.0
 PIXEL = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="

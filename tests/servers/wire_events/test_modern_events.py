@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from understudy.engine.log.broadcast import LiveDelta, LiveEntry
-from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.protocol.items import FunctionCall, Message, OutputText, Reasoning, Usage
 from understudy.protocol.records import (
     CommandApprovalAsked,
@@ -33,6 +32,7 @@ from understudy.protocol.records import (
     TurnStarted,
     UserMessage,
 )
+from understudy.protocol.records.files import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.servers.wire_events import modern_events
 from understudy.servers.wire_events.modern_events import ModernCodec
 

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from understudy.engine.log.broadcast import LiveDelta, LiveEntry
-from understudy.protocol.changes import AddFile, DeleteFile, UpdateFile
 from understudy.protocol.items import (
     FunctionCall,
     FunctionCallOutput,
@@ -48,6 +47,7 @@ from understudy.protocol.records import (
     TurnStarted,
     UserMessage,
 )
+from understudy.protocol.records.files import AddFile, DeleteFile, UpdateFile
 from understudy.servers.wire_events.seed_events import SeedCodec, encode_user_message
 
 CHANGES = {"/w/a": AddFile("x\n"), "/w/b": DeleteFile("gone"), "/w/c": UpdateFile("@@ -1 +1 @@\n-a\n+b\n", "/w/d")}

@@ -14,8 +14,8 @@ from tests.store.records import open_log
 from tests.store.search.said import DAY, agent, found, printed, say, say_more, search, user
 from tests.support.postgres import the_server
 from understudy.errors import BadRequest
-from understudy.protocol.changes import AddFile
 from understudy.protocol.records import CommandStarted, PatchStarted, ToolCallBegan
+from understudy.protocol.records.files import AddFile
 from understudy.store.log import Store
 from understudy.store.search.asked import write_cursor
 from understudy.store.search.texts import MOST_CHARACTERS

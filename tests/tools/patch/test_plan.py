@@ -8,7 +8,7 @@ import pytest
 from understudy.errors import PatchError
 from understudy.places.places import Places
 from understudy.places.resolving import resolve_places
-from understudy.protocol.changes import AddFile, DeleteFile, UpdateFile
+from understudy.protocol.records.files import AddFile, DeleteFile, UpdateFile
 from understudy.tools.patch.door import MAX_FILE_BYTES
 from understudy.tools.patch.plan import MAX_TOTAL_BYTES, apply_plan, plan_patch
 

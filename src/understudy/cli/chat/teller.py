@@ -16,8 +16,8 @@ from rich.text import Text
 from understudy.cli.chat.markdown import Block, CodeRest, MarkdownStream
 from understudy.cli.tell.telling import CleanLines, Teller, count, diff_of, diff_style
 from understudy.cli.tell.terminal import clean_lines, one_line, seconds_text, shorten
-from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.protocol.records import CommandEnded, Entry, ToolCallEnded
+from understudy.protocol.records.files import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.text import make_visible, quote_command
 
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 from understudy.cli.demo.mcp_client import Direction, McpClient
 from understudy.cli.tell.telling import Teller
 from understudy.cli.tell.terminal import one_line
-from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
+from understudy.protocol.records.files import AddFile, DeleteFile, FileChange, UpdateFile
 
 
 def tell_event(teller: Teller, msg: Mapping[str, Any]) -> None:

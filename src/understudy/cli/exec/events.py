@@ -15,8 +15,8 @@ import msgspec
 from understudy.engine.activity import steps as a
 from understudy.engine.activity.fold import Activity, Begun
 from understudy.protocol import records as r
-from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.protocol.items import FunctionCall, Usage
+from understudy.protocol.records.files import AddFile, DeleteFile, FileChange, UpdateFile
 
 MOST_BYTES = 60_000  # of a line, its end included
 SHORTEST_CUT = 200  # characters: shorter texts are left alone

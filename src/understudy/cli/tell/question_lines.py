@@ -11,7 +11,6 @@ from understudy.cli.tell.listing import ago
 from understudy.cli.tell.terminal import Flow, one_line
 from understudy.engine.services.open_questions import OpenQuestion
 from understudy.policy.question_text import kind_of, question_text, what_yes_lifts, why_asked, why_beyond_text
-from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.protocol.records import (
     BudgetAsked,
     CommandApprovalAsked,
@@ -20,6 +19,7 @@ from understudy.protocol.records import (
     ToolApprovalAsked,
     UserInputAsked,
 )
+from understudy.protocol.records.files import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.text import make_visible, quote_command
 
 

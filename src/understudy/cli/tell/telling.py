@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from understudy.cli.tell.terminal import Flow, clean_lines, one_line, shorten
-from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
+from understudy.protocol.records.files import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.text import TerminalText, make_visible, quote_command
 
 HEAD_LINES = 12

@@ -7,8 +7,8 @@ from typing import Any, Literal, cast
 import msgspec
 
 from understudy.protocol import records as r
-from understudy.protocol.changes import FileChange
 from understudy.protocol.items import FunctionCall
+from understudy.protocol.records.files import FileChange
 
 MOST_GATHERED = 64 * 1024  # bytes of a command's output that are kept in the order in which they came, and characters of its end
 

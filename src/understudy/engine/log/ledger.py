@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.protocol.choices import BudgetLimit
 from understudy.protocol.items import Usage
 from understudy.protocol.records import (
@@ -38,6 +37,7 @@ from understudy.protocol.records import (
     UserInputAsked,
     UserMessage,
 )
+from understudy.protocol.records.files import AddFile, DeleteFile, FileChange, UpdateFile
 
 KEPT_TURNS = 4  # whose work is kept: whoever waits for the end of a turn reads it soon after
 KEPT_COMMANDS = 200  # of one turn, the last ones

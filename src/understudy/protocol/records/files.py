@@ -1,9 +1,24 @@
-"""Files: what patches did to them, how that was undone, and which images the model looked at."""
+"""Files: how a file changes, what patches did, how that was undone, and which images the model looked at. Paths are absolute."""
 
 import msgspec
 
 from understudy.protocol.callers import LOCAL_NAME
-from understudy.protocol.changes import FileChange
+
+
+class AddFile(msgspec.Struct, frozen=True, tag="add"):
+    content: str
+
+
+class DeleteFile(msgspec.Struct, frozen=True, tag="delete"):
+    content: str = ""
+
+
+class UpdateFile(msgspec.Struct, frozen=True, tag="update"):
+    unified_diff: str  # hunks only, one line of context
+    move_path: str | None = None
+
+
+FileChange = AddFile | DeleteFile | UpdateFile
 
 
 class PatchStarted(msgspec.Struct, frozen=True, gc=False, tag="patch_started"):

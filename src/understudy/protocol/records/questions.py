@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from understudy.protocol.changes import FileChange
 from understudy.protocol.choices import BudgetLimit, Decision
+from understudy.protocol.records.files import FileChange
 
 
 class CommandApprovalAsked(msgspec.Struct, frozen=True, gc=False, tag="command_approval_asked"):

@@ -15,8 +15,8 @@ from understudy.engine.activity import steps as a
 from understudy.engine.activity.fold import asked_about
 from understudy.policy.question_text import question_text
 from understudy.protocol import records as r
-from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.protocol.items import FunctionCall
+from understudy.protocol.records.files import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.servers.acp.content import Json, output_content, question_content, text_content
 from understudy.text import in_ticks, make_visible, quote_command
 

@@ -11,10 +11,10 @@ import os
 from collections.abc import Mapping, Sequence
 
 from understudy.engine.activity.steps import ToolCall
-from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.protocol.ids import read_uuid
 from understudy.protocol.items import InputImage, Message, Usage
 from understudy.protocol.records import CommandEnded, HookRan, ToolCallEnded
+from understudy.protocol.records.files import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.servers.app_server.wire import Json, milliseconds
 from understudy.text import quote_command
 

@@ -9,9 +9,9 @@ from understudy.engine.activity.fold import Activity
 from understudy.engine.handle import Handle
 from understudy.engine.log.broadcast import LiveDelta, LiveEntry
 from understudy.protocol import records as r
-from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.protocol.choices import Decision
 from understudy.protocol.items import FunctionCall
+from understudy.protocol.records.files import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.servers.items import shapes as s
 from understudy.servers.report import report_of
 from understudy.servers.rest.events import seconds_to_answer, shown_question

@@ -17,7 +17,7 @@ from understudy import __version__
 from understudy.servers.process.log_lines import PlainLines  # here: a line has to be written when no file can be opened any more
 
 if TYPE_CHECKING:
-    from understudy.servers.process.log_stream import LogStream
+    from understudy.servers.process.log_lines import LogStream
 
 
 _PR_SET_DUMPABLE = 4
@@ -114,7 +114,7 @@ def _log_stream() -> "TextIO | LogStream":
         return sys.stderr
     if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
         return sys.stderr
-    from understudy.servers.process.log_stream import LogStream
+    from understudy.servers.process.log_lines import LogStream
 
     return LogStream(2)
 

@@ -11,8 +11,8 @@ from understudy.engine.activity import steps as a
 from understudy.engine.activity.fold import Activity
 from understudy.policy.question_text import question_text
 from understudy.protocol import records as r
-from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.protocol.items import InputImage, Message
+from understudy.protocol.records.files import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.text import quote_command
 
 

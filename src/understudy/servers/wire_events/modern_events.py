@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 
 from understudy.engine.log.broadcast import LiveDelta, LiveEntry
-from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.protocol.events import Duration
 from understudy.protocol.items import FunctionCall, InputImage, Message, Usage
 from understudy.protocol.records import (
@@ -36,6 +35,7 @@ from understudy.protocol.records import (
     UndoEnded,
     UndoStarted,
 )
+from understudy.protocol.records.files import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.servers.wire_events.event_codec import Encoded
 from understudy.servers.wire_events.seed_events import SeedCodec, shown_reason, visible
 from understudy.text import quote_command

@@ -8,7 +8,6 @@ from msgspec import UNSET, UnsetType
 
 from understudy.engine.log.broadcast import LiveDelta, LiveEntry
 from understudy.protocol import events
-from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.protocol.items import FunctionCall, InputImage, Message, Reasoning
 from understudy.protocol.records import (
     AnswerRejected,
@@ -56,6 +55,7 @@ from understudy.protocol.records import (
     UserInputAsked,
     UserMessage,
 )
+from understudy.protocol.records.files import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.servers.wire_events.event_codec import Encoded
 
 _encode = msgspec.json.Encoder().encode

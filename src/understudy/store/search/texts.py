@@ -5,7 +5,6 @@ from collections.abc import Mapping
 
 import msgspec
 
-from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.protocol.choices import SearchRole
 from understudy.protocol.items import Message
 from understudy.protocol.records import (
@@ -21,6 +20,7 @@ from understudy.protocol.records import (
     TurnEnded,
     UserMessage,
 )
+from understudy.protocol.records.files import AddFile, DeleteFile, FileChange, UpdateFile
 
 MOST_CHARACTERS = 65_536  # of one record; of what is longer, the beginning and the end
 

@@ -12,8 +12,8 @@ import msgspec
 
 from understudy.errors import BadRequest, ToolError
 from understudy.policy.decide import PatchFacts, decide_patch
-from understudy.protocol.changes import FileChange, UpdateFile
 from understudy.protocol.records import PatchEnded, PatchStarted
+from understudy.protocol.records.files import FileChange, UpdateFile
 from understudy.tools.acts.dependencies import identities, locked
 from understudy.tools.host import RunsCommands, ToolSettings
 from understudy.tools.patch.placement import planted

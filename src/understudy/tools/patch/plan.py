@@ -10,8 +10,8 @@ import msgspec
 
 from understudy.errors import PatchError
 from understudy.places.places import Places
-from understudy.protocol.changes import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.protocol.records import LeftFile
+from understudy.protocol.records.files import AddFile, DeleteFile, FileChange, UpdateFile
 
 from .commit import Change, commit_changes
 from .content import updated_text
