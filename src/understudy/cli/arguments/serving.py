@@ -27,10 +27,18 @@ def add_app_server(commands: CommandParsers) -> None:
         commands,
         "app-server",
         "serving.stdio:run_app_server",
-        "serve the protocol of editors and the Codex SDKs on standard input and output",
+        "serve the protocol of editors and the Codex SDKs on standard input and output, or over WebSockets",
         more=f"Programs start it; {page_path('app-server.md')} describes the protocol.",
     )
-    server.add_argument("--listen", metavar="URL", default="stdio://", help="stdio:// (the default), and nothing else")
+    server.add_argument(
+        "--listen",
+        metavar="URL",
+        default="stdio://",
+        help="where to serve: stdio:// (the default), ws://IP:PORT or unix://PATH, both for WebSockets",
+    )
+    server.add_argument("--ws-auth", choices=("capability-token",), help="ask WebSocket clients for a token")
+    server.add_argument("--ws-token-file", metavar="FILE", help="the file that has the token")
+    server.add_argument("--ws-token-sha256", metavar="HEX", help="or its SHA-256, in hexadecimal digits")
     add_overrides(server)
     proto = add(
         commands,

@@ -28,9 +28,11 @@ STDIO = "stdio://"
 
 def run_app_server(options: Namespace) -> int:
     if options.listen not in (STDIO, "stdio"):
-        wrong_usage(
-            f"--listen {options.listen}: only {STDIO} is served. Programs start `understudy app-server` and talk to it by pipes"
-        )
+        from understudy.cli.serving.web_sockets import run  # most programs talk to it by pipes
+
+        return run(options)
+    if options.ws_auth or options.ws_token_file or options.ws_token_sha256:
+        wrong_usage("--ws-auth and the token go with `--listen ws://IP:PORT`")
     return serve_app_server(read_overrides(options))
 
 
