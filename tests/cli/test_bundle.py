@@ -4,6 +4,7 @@ Each test runs the real program from a copy of the package, so that it has a bun
 """
 
 import asyncio
+import logging
 import os
 import shutil
 import stat
@@ -35,6 +36,8 @@ sys.argv[1:] = ["mcp-server"]
 from understudy.cli.main import main
 sys.exit(main())
 """
+# As if a regular expression came from a configuration.
+PROGRAM_WITH_A_PATTERN = PROGRAM.replace("sys.exit", "import re\npattern = re.compile('only for me')\nsys.exit")
 
 
 def set_time(path: str | Path, seconds: float) -> None:
@@ -50,7 +53,10 @@ class Copy:
 
     @property
     def command(self) -> tuple[str, ...]:
-        return (sys.executable, "-c", PROGRAM, str(self.folder))
+        return self.command_of(PROGRAM)
+
+    def command_of(self, program: str) -> tuple[str, ...]:
+        return (sys.executable, "-c", program, str(self.folder))
 
     @property
     def bundles(self) -> list[Path]:
@@ -99,11 +105,11 @@ def copy(unused: Copy) -> Generator[Copy]:
         shutil.rmtree(bundle) if bundle.is_dir() else bundle.unlink()
 
 
-async def served(copy: Copy, folder: Path, **env: str) -> tuple[set[str], dict[str, str]]:
+async def served(copy: Copy, folder: Path, program: str = PROGRAM, **env: str) -> tuple[set[str], dict[str, str]]:
     """A server that answers one call: which modules it took from a bundle, and what it said of itself."""
     (folder / "work").mkdir(exist_ok=True)
     async with ScriptedModel([say("Enjoy!")]) as model:
-        client = McpProcess(model.url, cwd=folder / "work", command=copy.command, env={"PYTHONPATH": "", **env})
+        client = McpProcess(model.url, cwd=folder / "work", command=copy.command_of(program), env={"PYTHONPATH": "", **env})
         async with client:
             result = await client.call_tool("codex", prompt="hello")
             assert result["structuredContent"]["content"] == "Enjoy!"
@@ -294,7 +300,15 @@ assert package.__path__ == [str(pathlib.Path(package.__file__).parent)]
 assert inspect.getsource(module) == pathlib.Path(module.__file__).read_text()
 assert pkgutil.get_data("understudy.tools", "__init__.py") == pathlib.Path(package.__file__).read_bytes()
 assert importlib.reload(module) is module
-import json.decoder
+import re
+compiling = re._compiler.compile
+compiled = []
+re._compiler.compile = lambda *asked: compiled.append(asked) or compiling(*asked)
+import json.decoder, logging
+assert compiled == []
+for pattern, flags in ((json.decoder.STRINGCHUNK, json.decoder.FLAGS), (logging.StrFormatStyle.fmt_spec, re.I)):
+    assert pattern == compiling(pattern.pattern, flags), pattern
+re._compiler.compile = compiling
 try:
     json.loads("{")
 except ValueError as error:
@@ -314,6 +328,13 @@ async def test_a_bundled_module_is_like_any_other_and_only_found_on_the_same_pat
     looking = await asyncio.create_subprocess_exec(*words, cwd=tmp_path, env=env, stderr=asyncio.subprocess.PIPE)
     _, errors = await asyncio.wait_for(looking.communicate(), LONGEST)
     assert (looking.returncode, errors.decode()) == (0, "")
+
+
+@pytest.mark.slow
+async def test_regular_expressions_of_modules_are_in_the_bundle_and_nobody_elses(copy: Copy, tmp_path: Path) -> None:
+    await served(copy, tmp_path, PROGRAM_WITH_A_PATTERN)
+    assert b"only for me" not in copy.bundle.read_bytes()
+    assert logging.PercentStyle.validation_pattern.pattern.encode() in copy.bundle.read_bytes()
 
 
 @pytest.mark.slow

@@ -2,20 +2,25 @@
 
 import marshal
 import os
+import re
 import sys
 import time
 from binascii import crc32
+from collections.abc import Iterable
 from importlib import import_module
 from importlib.machinery import ExtensionFileLoader, SourceFileLoader
 from types import CodeType, ModuleType
+from typing import Any
 
 from understudy.cli.bundle import (
     ALREADY_LOADED,
     EXTENSION,
     FIRST_PATH,
     MAGIC,
+    Compiled,
     Entry,
     Group,
+    PatternEntry,
     bundle_place,
     folder_time,
     interpreter_key,
@@ -72,7 +77,7 @@ def _make(now: int) -> bytes | None:
         piece = marshal.dumps(dict(kept[first : first + _TOGETHER]))
         groups.append((sum(map(len, data)), len(piece), crc32(piece)))
         data.append(piece)
-    table = marshal.dumps((interpreter_key(), tuple(folders.items()), tuple(groups), entries))
+    table = marshal.dumps((interpreter_key(), tuple(folders.items()), tuple(groups), entries, _patterns(names)))
     return b"".join((MAGIC, len(table).to_bytes(8, "little"), crc32(table).to_bytes(4, "little"), table, *data))
 
 
@@ -93,6 +98,40 @@ def _read(name: str, module: ModuleType) -> tuple[CodeType | None, tuple[str, bo
         return None
     is_package = spec.submodule_search_locations is not None
     return code, (spec.origin, is_package, spec.cached, int(before.st_mtime), before.st_size)
+
+
+def _patterns(names: Iterable[str]) -> tuple[PatternEntry, ...]:
+    """The regular expressions that modules and their classes are made with. What was compiled later may be somebody's secret."""
+    held = {id(value) for name in names for value in _values(sys.modules[name])}
+    known: dict[tuple[type, str | bytes, int], object] = getattr(re, "_cache", {})
+    found: list[PatternEntry] = []
+    for (_, text, flags), pattern in known.items():
+        if id(pattern) in held and type(text) in (str, bytes):
+            compiled = _compile(text, flags)
+            if compiled is not None:
+                found.append((text, flags, compiled))
+    return tuple(found)
+
+
+def _values(module: ModuleType) -> list[object]:
+    values = list(vars(module).values())
+    return [*values, *(value for each in values if isinstance(each, type) for value in vars(each).values())]
+
+
+def _compile(text: str | bytes, flags: int) -> Compiled | None:
+    """What `re` itself does, up to its last step. None where this Python does it in another way."""
+    try:
+        parser, compiler, machine = (sys.modules[name] for name in ("re._parser", "re._compiler", "_sre"))
+        parsed: Any = parser.parse(text, flags)
+        state = parsed.state
+        names: list[str | None] = [None] * state.groups
+        for name, number in state.groupdict.items():
+            names[number] = name
+        code = [int(word) for word in compiler._code(parsed, flags)]  # constants with names cannot be written
+        compiled: Compiled = (text, flags | state.flags, code, state.groups - 1, state.groupdict, tuple(names))
+        return compiled if machine.compile(*compiled) == re.compile(text, flags) else None
+    except (KeyError, AttributeError, TypeError, RuntimeError):
+        return None
 
 
 def _replace(place: str, data: bytes) -> None:
