@@ -61,7 +61,7 @@ def _configured(overrides: Overrides) -> Config:
 def _prepared(config: Config) -> TurnSetup:
     known = _setups.get(id(config))
     if known is None:
-        made = Setups(_environment()).prepare(config, home() / "tmp")
+        made = Setups(_environment()).prepare(config, lambda: home() / "tmp")
         settings = msgspec.structs.replace(made.settings(), state="")  # no locks between folders
         known = _setups[id(config)] = msgspec.structs.replace(made, settings=lambda: settings, stream_retries=2)
     return known

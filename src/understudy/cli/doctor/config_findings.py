@@ -123,7 +123,7 @@ def _try(home: Path, overrides: Overrides, flags: Flags, *, usable: bool = True)
     try:
         config = load_config(home, overrides, cli=flags, server_cwd=Path.cwd(), env=os.environ)
         if usable:
-            Setups(os.environ).prepare(config, home).settings()
+            Setups(os.environ).prepare(config, lambda: home).settings()
     except ConfigError as error:
         return None, _said(error)
     return config, ("", ())
@@ -312,7 +312,7 @@ async def _ask(config: Config, env: Mapping[str, str]) -> None:
     """One word, by the very way that a turn takes. Raises `AgentError` or `TimeoutError`."""
     setups = Setups(env)
     try:
-        model = setups.prepare(config, Path(os.devnull)).model
+        model = setups.prepare(config, lambda: Path(os.devnull)).model
         question = Message("user", (InputText("Answer with the single word OK."),))
         prompt = Prompt("You answer with a single word.", (question,), (), str(uuid.uuid4()))
         async with asyncio.timeout(ANSWER_SECONDS), model.stream(prompt) as answer:

@@ -33,7 +33,7 @@ def configured(options: Namespace, *, mode: SandboxMode | None = None, more: Seq
 
 def tool_settings(config: Config, private_tmp: Path) -> ToolSettings:
     """Raises `ConfigError`."""
-    return Setups(os.environ).prepare(config, private_tmp).settings()
+    return Setups(os.environ).prepare(config, lambda: private_tmp).settings()
 
 
 def judge(argv: Sequence[str], settings: ToolSettings, *, sandbox_available: bool = True, escalated: bool = False) -> Verdict:

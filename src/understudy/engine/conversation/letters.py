@@ -72,7 +72,8 @@ class Letters:
 
     async def waiting(self) -> list[Letter]:
         """Letters for us that were not read yet."""
-        return [letter for letter in await self._log.letters(self._id) if letter.number > self.taken]
+        letters = await self._log.letters(self._id)
+        return [letter for letter in letters if letter.number > self.taken] if letters else []
 
     def note_read(self, letter: Letter) -> None:
         """It leaves the box, with those before it, together with the batch that holds what they said."""
@@ -119,8 +120,12 @@ class Letters:
         a turn that was cut off, does not hold what they say.
         """
         letters = await self.waiting()
-        if letters:
-            self._before, self.taken, self.in_hand = self.taken, letters[-1].number, True
+        if not letters:
+            if self.in_hand:
+                self.take_in_hand()
+            self.sent_by = LOCAL_NAME
+            return []
+        self._before, self.taken, self.in_hand = self.taken, letters[-1].number, True
         self.compaction_left = self.compaction_left or any(isinstance(letter.op, Compact) for letter in letters)
         self.decisions_left += [letter.op for letter in letters if isinstance(letter.op, Decide)]
         self.ends_left.update(letter.op.turn for letter in letters if isinstance(letter.op, Interrupt))

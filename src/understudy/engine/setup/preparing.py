@@ -71,7 +71,7 @@ class Preparing:
 
     def prepare_from(self, config: Config, conversation_id: ConversationId, pins: Pins | None = None) -> TurnSetup:
         kept = config.history_persistence != "none"
-        private_tmp = self._logs.temporary_folder(conversation_id, kept=kept)
+        private_tmp = partial(self._logs.temporary_folder, conversation_id, kept=kept)
         setup = self._setups.prepare(config, private_tmp, pins)
         if config.hooks or has_hook_files(str(config.cwd), config.home, self._env):
             from understudy.engine.hooks.of_conversation import open_hooks  # few users have any
@@ -80,7 +80,7 @@ class Preparing:
                 self._hooks.pop(next(iter(self._hooks)))
             known = self._hooks.get(conversation_id)
             if known is None or known[0] != config.cwd:
-                known = self._hooks[conversation_id] = config.cwd, open_hooks(config, self._env, conversation_id, private_tmp)
+                known = self._hooks[conversation_id] = config.cwd, open_hooks(config, self._env, conversation_id, private_tmp())
             setup = msgspec.structs.replace(setup, hooks=known[1])
             if known[1] is not None and (scripts := known[1].keep_scripts(config)):
                 from understudy.engine.setup.tool_settings import keeping

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from understudy.config.home import is_there
 from understudy.config.model import Config
 from understudy.config.project import project_folders, skill_folders
 from understudy.config.providers import BY_ID
@@ -97,8 +98,8 @@ class Setups:
         self._windows: dict[tuple[str, str, str], ProviderWindow] = {}  # by provider, address and model
         self._known: OrderedDict[int, tuple[Config, TurnSetup]] = OrderedDict()  # by identity, with what keeps it alive
 
-    def prepare(self, config: Config, private_tmp: Path, pins: Pins | None = None) -> TurnSetup:
-        """`pins`: the conversation's places, as far as they are known.
+    def prepare(self, config: Config, private_tmp: Callable[[], Path], pins: Pins | None = None) -> TurnSetup:
+        """`private_tmp` is asked for once a tool needs it. `pins`: the conversation's places, as far as they are known.
 
         Raises `ConfigError`. Nothing is sent and no key is looked for yet.
         """
@@ -272,7 +273,9 @@ def _settings_later(config: Config, provider: Provider, env: Mapping[str, str]) 
     return settings
 
 
-def _settings_in(private_tmp: Path, places: Places, shared: "Callable[[], ToolSettings]") -> "Callable[[], ToolSettings]":
+def _settings_in(
+    private_tmp: Callable[[], Path], places: Places, shared: "Callable[[], ToolSettings]"
+) -> "Callable[[], ToolSettings]":
     """A conversation's own."""
 
     made: list[ToolSettings] = []
@@ -281,7 +284,7 @@ def _settings_in(private_tmp: Path, places: Places, shared: "Callable[[], ToolSe
         if not made:
             from understudy.engine.setup.tool_settings import of_conversation
 
-            made.append(of_conversation(shared(), places, private_tmp))
+            made.append(of_conversation(shared(), places, private_tmp()))
         return made[0]
 
     return settings
@@ -320,7 +323,7 @@ def user_instructions(config: Config, places: Places | None = None, folders: Seq
     `folders`: the project's, where they are known already.
     """
     places = places or places_of(config)
-    parts = (global_doc(config.home, places.masks), project_docs(places, config.project_doc_max_bytes, folders))
+    parts = (global_doc(f"{config.home}/{DOC_NAME}", places), project_docs(places, config.project_doc_max_bytes, folders))
     return _AFTER_GLOBAL.join(part for part in parts if part) or None
 
 
@@ -338,25 +341,27 @@ def environment_context(config: Config) -> str:
     )
 
 
-def global_doc(home: Path, masks: Masks) -> str | None:
-    return _read(str(home / DOC_NAME), _GLOBAL_MAX_BYTES, masks).decode(errors="replace").strip() or None
+def global_doc(path: str, places: Places) -> str | None:
+    if not is_there(path):  # most users have none, and masks cost a hundred calls of a new conversation
+        return None
+    return _read(path, _GLOBAL_MAX_BYTES, places.masks).decode(errors="replace").strip() or None
 
 
 def project_docs(places: Places, max_bytes: int, folders: Sequence[str] = ()) -> str | None:
     """Every AGENTS.md from the git root to cwd, within one budget of bytes. Without a git root only cwd's."""
-    if (complaint := places.complaint()) is not None:
-        logger.warning("no AGENTS.md of the project was read: %s", complaint)
-        return None
     cwd = places.pinned[0].path
     if not folders or folders[0] != cwd:  # it may have been reached by a link
         folders = project_folders(cwd)
+    paths = [path for folder in reversed(folders) if is_there(path := f"{folder.rstrip('/')}/{DOC_NAME}")]
+    if not paths:
+        return None  # most have none: nothing has to be pinned, masked or done with anybody's rights
+    if (complaint := places.complaint()) is not None:
+        logger.warning("no AGENTS.md of the project was read: %s", complaint)
+        return None
     parts: list[str] = []
-    for folder in reversed(folders):
+    for path in paths:
         if max_bytes <= 0:
             break
-        path = os.path.join(folder, DOC_NAME)
-        if places.doer is not None and not os.path.lexists(path):
-            continue  # most have none, and its rights take time to take on
         data = _read(path, max_bytes, places.masks, within=folders[-1], act=places.act)
         text = data.decode(errors="replace")
         if text.strip():

@@ -1,9 +1,7 @@
 """`codex` and `codex-reply`: a message to a new or an earlier session. The answer is given by the viewer of its turn."""
 
 import logging
-from collections.abc import Generator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from understudy.engine.handle import Handle
 from understudy.engine.log.durable import Durable
@@ -32,24 +30,24 @@ async def codex(call: Call) -> Later:
         raise InvalidArguments("Missing arguments for codex tool-call; the `prompt` field is required.")
     values = _read(arguments.CODEX, call.arguments)
     terms = await _read_terms(values) if _has_terms(values) else None
-    with _starting():
+    try:
         chosen = arguments.overrides_from(values)
+    except AgentError as error:
+        _refuse_start(error)
     images = await _read_images(call, values, values.get("cwd", ""), chosen) if values.get("images") else ()
-    with _starting():
+    try:
         handle = await call.client.engine.create(call.client.caller, chosen, for_turn=True, terms=terms)
+    except AgentError as error:
+        _refuse_start(error)
     content = (*images, InputText(values["prompt"]))
     return await _begin(call, handle, content, terms, values, created=True)
 
 
-@contextmanager
-def _starting() -> Generator[None]:
-    try:
-        yield
-    except ConfigError as error:
+def _refuse_start(error: AgentError) -> NoReturn:
+    if isinstance(error, ConfigError):
         raise ConfigError(f"Failed to load Codex configuration from overrides: {error}") from error
-    except AgentError as error:
-        error.args = (f"Failed to start Codex session: {error}",)
-        raise
+    error.args = (f"Failed to start Codex session: {error}",)
+    raise error
 
 
 async def codex_reply(call: Call) -> Later:
@@ -95,8 +93,10 @@ async def _read_images(call: Call, values: dict[str, Any], cwd: str, of: Handle 
     from understudy.servers.given_images import places_for, places_for_new, read_images  # few calls have any
 
     def find_places() -> "Places":
-        with _starting():
+        try:
             return places_for(of) if isinstance(of, Handle) else places_for_new(call.client.engine, of)
+        except AgentError as error:
+            _refuse_start(error)
 
     try:
         return await read_images(call.client.caller, values["images"], cwd, find_places)
