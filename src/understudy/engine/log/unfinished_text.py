@@ -231,38 +231,36 @@ class GivenText:
     """Lengths, by item."""
 
     def __init__(self) -> None:
-        self._lengths: dict[str, int] = {}
+        self.lengths: dict[str, int] = {}
 
     def length(self, key: str) -> int:
-        return self._lengths.get(key, 0)
+        return self.lengths.get(key, 0)
 
     def add(self, delta: Delta) -> None:
         if type(delta) is TextDelta:  # nearly all of them
-            self._lengths[TEXT] = self._lengths.get(TEXT, 0) + len(delta.text)
+            self.lengths[TEXT] = self.lengths.get(TEXT, 0) + len(delta.text)
             return
         key, length = _measure(delta)
-        self._lengths[key] = self._lengths.get(key, 0) + length
+        self.lengths[key] = self.lengths.get(key, 0) + length
 
     def finish(self, record: Record) -> None:
-        if not self._lengths:
+        if not self.lengths:
             return
         gone = finished_by(record)
         if gone == (TEXT,):  # nearly always; no other key begins like it
-            if TEXT in self._lengths:
-                del self._lengths[TEXT]
+            if TEXT in self.lengths:
+                del self.lengths[TEXT]
         elif gone:
-            self._lengths = {key: length for key, length in self._lengths.items() if not key.startswith(gone)}
+            self.lengths = {key: length for key, length in self.lengths.items() if not key.startswith(gone)}
 
     def marks(self) -> dict[str, int]:
         """The lengths under short names, for a viewer that may come back."""
-        if not self._lengths:
-            return {}
-        return {_mark_of(key): length for key, length in self._lengths.items() if length}
+        return {_mark_of(key): length for key, length in self.lengths.items() if length}
 
     def restore(self, marks: Mapping[str, int], text: TextSoFar) -> None:
         """What `marks` said earlier is given; `text` has the full names of what commands have printed."""
         keys = [TEXT, REASONING, RAW, *(_measure(delta)[0] for delta in text.deltas())]
-        self._lengths = {key: marks[_mark_of(key)] for key in keys if _mark_of(key) in marks}
+        self.lengths = {key: marks[_mark_of(key)] for key in keys if _mark_of(key) in marks}
 
     def missing(self, text: TextSoFar) -> list[Delta]:
         found: list[Delta] = []

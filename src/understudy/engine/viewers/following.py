@@ -156,7 +156,7 @@ class Following:
     @property
     def given_marks(self) -> dict[str, int]:
         """How much of unfinished texts the viewer was given."""
-        return self._given.marks()
+        return self._given.marks() if self._given.lengths else {}  # a history has thousands of events, and nothing unfinished
 
     def wait(self) -> None:
         """Somebody waits for the end of a turn: should its process die, it is taken over here."""

@@ -159,7 +159,8 @@ class EventStream:
         self.sink.end()
 
     def _send(self, line: bytes) -> None:
-        self._id = write_position(self._record, self._events, self.following.given_marks)
+        given = self.following.given_marks
+        self._id = write_position(self._record, self._events, given) if given else b"%d.%d" % (self._record, self._events)
         self.sink.send_event(line, self._id)
 
 
