@@ -104,7 +104,7 @@ class Handle:
         self.pace = engine.pace  # for what takes a front end long
         self._engine = engine
         self._conversation = conversation
-        if not caller.may("read", conversation.state.owner):
+        if not caller.may("read", conversation.tail.state.owner):
             raise UnknownConversation(f"no conversation {conversation.id}")
         if engine.observer is not None:
             engine.observer.reached(conversation.id)
@@ -147,10 +147,11 @@ class Handle:
 
     def _checked(self, op: Op) -> Op:
         self.check_right(OPS[type(op)].right)
-        if isinstance(op, Send):
-            self._check_budget(op.message)
+        if type(op) is Send:
+            if op.message.terms is not None:
+                self._check_budget(op.message)
         elif isinstance(op, Undo):
-            op = msgspec.structs.replace(op, approves=self.caller.may("approve", self._conversation.state.owner))
+            op = msgspec.structs.replace(op, approves=self.caller.may("approve", self._conversation.tail.state.owner))
         elif isinstance(op, Decide):
             if op.decision in ("approved", "approved_for_session") and self._asks_for_budget(op.call_id):
                 self.check_right("budget")
@@ -159,7 +160,7 @@ class Handle:
 
     def _check_budget(self, message: UserMessage) -> None:
         """Raises `LacksRight` where it asks for more than is configured, without the right to, and `ConfigError`."""
-        owner = self._conversation.state.owner
+        owner = self._conversation.tail.state.owner
         if message.terms is None or message.terms.budget is None or self.caller.may("budget", owner):
             return
         from understudy.engine.turn.budgets import check_budget  # few messages have one
@@ -168,14 +169,14 @@ class Handle:
         check_budget(self.caller, owner, message.terms.budget, config)
 
     def _asks_for_budget(self, call_id: str) -> bool:
-        question = self._conversation.state.questions.get(call_id)
+        question = self._conversation.tail.state.questions.get(call_id)
         if question is None:  # another process may have put it, which is not seen here yet
             return call_id.startswith(BUDGET_CALL)
         return isinstance(question, BudgetAsked)
 
     def check_right(self, right: Right) -> None:
         """Raises `LacksRight`."""
-        if not self.caller.may(right, owner := self._conversation.state.owner):
+        if not self.caller.may(right, owner := self._conversation.tail.state.owner):
             reason = f"{self.caller.name} does not have the right to {right} on conversation {self.id}"
             raise LacksRight(reason, right, on_others=owner != self.caller.name)
 
@@ -266,6 +267,7 @@ class Handle:
         `after`: the record after which it begins; without it, what had been shown before is left out. `only_its_turn`: it is shown
         the turn of its message and no other. `outlet`: where it may fall behind a slow client.
         """
+        rights = self.caller.rights_on(self._conversation.tail.state.owner)
         return Following(
             self._conversation,
             viewer,
@@ -273,8 +275,8 @@ class Handle:
             outlet=outlet,
             only_its_turn=only_its_turn,
             hides_reasoning=hides_reasoning,
-            may_answer=self.caller.may("approve", self._conversation.state.owner),
-            may_raise=self.caller.may("budget", self._conversation.state.owner),
+            may_answer="approve" in rights,
+            may_raise="budget" in rights,
             name=self.caller.name,
         )
 
@@ -284,7 +286,7 @@ class Handle:
 
     @property
     def facts(self) -> Facts:
-        state = self._conversation.state
+        state = self._conversation.tail.state
         overrides = state.overrides
         return Facts(
             state.owner,
@@ -302,16 +304,16 @@ class Handle:
 
     @property
     def running_turn(self) -> str | None:
-        return self._conversation.state.turn
+        return self._conversation.tail.state.turn
 
     @property
     def queued(self) -> tuple[UserMessage, ...]:
         """Messages that wait for turns of their own."""
-        return tuple(self._conversation.state.queued.values())
+        return tuple(self._conversation.tail.state.queued.values())
 
     def has_message(self, message_id: str) -> bool:
         """Whether the message is in the log, as far as it is known here."""
-        return message_id in self._conversation.state.message_ends
+        return message_id in self._conversation.tail.state.message_ends
 
     async def find_message(self, is_it: Callable[[str], bool], after: int) -> str | None:
         """The id of a message that was sent, also of one that no turn has read yet. It is not in the log before record `after`."""
@@ -320,11 +322,11 @@ class Handle:
         return await seek_message(self._conversation, self._engine.log, is_it, after)
 
     def open_question(self, call_id: str) -> Question | None:
-        return self._conversation.state.questions.get(call_id)
+        return self._conversation.tail.state.questions.get(call_id)
 
     def asked_at(self, call_id: str) -> float:
         """When the open question was put, as `Decide.asked_at` has it: an answer names it, so that it hits no later question."""
-        return self._conversation.state.asked_at.get(call_id, 0.0)
+        return self._conversation.tail.state.asked_at.get(call_id, 0.0)
 
     @property
     def questions_wait(self) -> bool:
@@ -334,7 +336,7 @@ class Handle:
     @property
     def only_looks(self) -> bool:
         """Whether the caller has no say in what becomes of the turns."""
-        return not self.caller.may("run", self._conversation.state.owner)
+        return not self.caller.may("run", self._conversation.tail.state.owner)
 
     def can_be_answered(self) -> bool:
         """Whether anyone who follows could answer a question."""
@@ -342,35 +344,35 @@ class Handle:
 
     def message_of_turn(self, turn: str) -> str | None:
         """The id of the message that began it."""
-        return self._conversation.state.turn_messages.get(turn)
+        return self._conversation.tail.state.turn_messages.get(turn)
 
     def turn_of_message(self, message_id: str) -> str | None:
         """The turn that the message began; None where it joined another, or has not begun one yet."""
-        return next((turn for turn, message in self._conversation.state.turn_messages.items() if message == message_id), None)
+        return next((turn for turn, message in self._conversation.tail.state.turn_messages.items() if message == message_id), None)
 
     def going_on(self) -> GoingOn:
         return GoingOn(self.running_turn, self.commands_going_on())
 
     def commands_going_on(self) -> tuple[RunningCommand, ...]:
-        return sessions.commands() if (sessions := self._conversation.state.sessions).running else ()
+        return sessions.commands() if (sessions := self._conversation.tail.state.sessions).running else ()
 
     def under_way(self) -> tuple[CommandStarted | PatchStarted | ToolCallBegan, ...]:
         """What calls of the model have begun and not ended."""
-        return tuple(self._conversation.state.running.values())
+        return tuple(self._conversation.tail.state.running.values())
 
     def not_begun(self) -> tuple[FunctionCall, ...]:
         """Calls of the model that wait for their turn, or for an answer to a question."""
-        state = self._conversation.state
+        state = self._conversation.tail.state
         return tuple(call for call in state.calls.values() if call.call_id not in state.running)
 
     @property
     def last_turn(self) -> str | None:
         """That has begun, whether or not it is over."""
-        return next(reversed(self._conversation.state.ledger.turns), None)
+        return next(reversed(self._conversation.tail.state.ledger.turns), None)
 
     def work_of(self, turn: str) -> Work | None:
         """What a turn did; None where it was too long ago: `read_work` looks further back."""
-        return self._conversation.state.ledger.work(turn)
+        return self._conversation.tail.state.ledger.turns.get(turn)
 
     async def read_work(self, turn: str) -> Work | None:
         """What any turn did. None: there is no such turn."""
@@ -382,7 +384,7 @@ class Handle:
 
     def with_changes(self, overrides: Overrides) -> Overrides:
         """What a message with these overrides would run with."""
-        return with_changes(self._conversation.state.overrides, overrides)
+        return with_changes(self._conversation.tail.state.overrides, overrides)
 
     def config_with(self, overrides: Overrides) -> Config:
         """Its configuration. Raises `ConfigError`."""

@@ -53,24 +53,31 @@ class Credentials:
 
     def key_for(self, provider: Provider) -> Secret | None:
         """The provider's key, or None if it wants none. Raises MissingKey."""
-        return self._key_for(provider, lambda: self._stored_keys.key(provider.id))
+        key = self._key_in_environment(provider)
+        if key is None:
+            key = self._logins_asked(lambda: self._stored_keys.key(provider.id))
+        return self._checked(provider, key)
 
     async def key_soon(self, provider: Provider) -> Secret | None:
         """Like `key_for`. Where a keyring has to be asked, others are served meanwhile."""
-        kept: str | None = None
-        if not (provider.env_key and self._set(provider.env_key)) and not self._openai_variable(provider):
+        key = self._key_in_environment(provider)
+        if key is None:
             try:
-                kept = await self._stored_keys.key_soon(provider.id)
+                key = await self._stored_keys.key_soon(provider.id)
             except ConfigError as error:
                 raise MissingKey(str(error)) from None
-        return self._key_for(provider, lambda: kept)
+        return self._checked(provider, key)
 
-    def _key_for(self, provider: Provider, kept: Callable[[], str | None]) -> Secret | None:
+    def _key_in_environment(self, provider: Provider) -> str | None:
         key = self._set(provider.env_key) if provider.env_key else None
         if key is None and (variable := self._openai_variable(provider)):
             key = self._set(variable)
-        if key is None:
-            key = self._key_of_login(kept)
+        return key
+
+    def _checked(self, provider: Provider, key: str | None) -> Secret | None:
+        """A key of the environment or of a login; where there is neither, one of OpenAI's file, if the provider takes that."""
+        if key is not None:
+            key = key.strip() or None
         if key is None and provider.env_key is None and not provider.requires_openai_auth:
             return None
         if key is None and provider.requires_openai_auth:
@@ -87,7 +94,7 @@ class Credentials:
             return f"the variable `{provider.env_key}`"
         if variable := self._openai_variable(provider):
             return f"the variable `{variable}`"
-        if self._key_of_login(lambda: self._stored_keys.key(provider.id)):
+        if (self._logins_asked(lambda: self._stored_keys.key(provider.id)) or "").strip():
             return f"`understudy login`, in {self._stored_keys.place_of(provider.id)}"
         return f"{self._home / 'auth.json'}" if provider.requires_openai_auth else None
 
@@ -127,10 +134,6 @@ class Credentials:
         elif not hint and provider.id in BY_ID:
             hint = f"Set it to a key, or keep one: understudy login --provider {provider.id}"
         return MissingKey(f"Missing environment variable: `{provider.env_key or OPENAI_KEY}`." + (f" {hint}" if hint else ""))
-
-    def _key_of_login(self, kept: Callable[[], str | None]) -> str | None:
-        key = self._logins_asked(kept)
-        return (key or "").strip() or None
 
     def _logins_asked(self, ask: Callable[[], T]) -> T:
         try:

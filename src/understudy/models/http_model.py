@@ -291,6 +291,7 @@ class HttpAnswer(Answer):
         self._said_nothing = 0  # bytes since something was said
         self._came = b""  # what was read last
         self._taken = 0  # bytes of that
+        self._loop: asyncio.AbstractEventLoop  # likewise: to ask for it is a system call, and each piece is timed
 
     async def _fill(self, ready: deque[ModelEvent]) -> bool:
         try:
@@ -348,6 +349,7 @@ class HttpAnswer(Answer):
 
     async def _begin(self) -> BegunAnswer:
         response = await self._model.request(self._prompt)
+        self._loop = asyncio.get_running_loop()
         self._decoder = self._wire.decoder()  # only now is it known what was asked for
         if response.headers.get("content-type", "").lower().startswith("text/html"):
             page = clipped(await response.read_text(ERROR_BODY_SECONDS, ERROR_BODY_LIMIT))
@@ -372,14 +374,13 @@ class HttpAnswer(Answer):
 
     async def _read_in_time(self, response: BegunAnswer) -> bytes:
         """Only a complete line puts off the idle timeout, and one that says nothing only so often: a peer may trickle for ever."""
-        loop = asyncio.get_running_loop()
-        began = loop.time()
+        began = self._loop.time()
         idle = self._idle_seconds
         try:
             left, most = idle - self._silent, KEPT_ALIVE * idle - self._unheard
             return await response.read(left if 0.0 <= left <= most else max(min(left, most), 0.0))
         finally:
-            waited = loop.time() - began
+            waited = self._loop.time() - began
             self._silent += waited
             self._unheard += waited
 
@@ -388,7 +389,7 @@ class HttpAnswer(Answer):
         return self._splitter.lines if isinstance(self._splitter, SseSplitter) else 0
 
     async def _read_rest(self, response: BegunAnswer) -> bytes:
-        now = asyncio.get_running_loop().time()
+        now = self._loop.time()
         if self._usage_due is None:
             self._usage_due = now + USAGE_SECONDS
         try:

@@ -57,12 +57,13 @@ class ProviderKeys:
 
     def __init__(self, state: Path) -> None:
         self.path = state / FILE_NAME
+        self._spelled = str(self.path)
         self._state = state
         self._file = PrivateFile(self.path, secret=True)
 
     def stored(self) -> StoredKeys:
         """Raises `ConfigError` for a file that others could have read or written, or that makes no sense."""
-        if not is_there(self.path):  # as for nearly everybody, at every request
+        if not is_there(self._spelled):  # as for nearly everybody, at every request
             return StoredKeys()
         content = self._file.read()
         if content is None:

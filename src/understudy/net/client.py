@@ -6,8 +6,8 @@ One client serves every conversation of a process.
 import asyncio
 import os
 import resource
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from understudy.net.addresses import Url, proxy_authorization, proxy_for
 from understudy.net.connect import open_connection
@@ -109,13 +109,15 @@ class HttpClient:
         self._context: ssl.SSLContext | None = None
         self._sweeper: asyncio.TimerHandle | None = None
 
-    async def post(self, url: Url, headers: Sequence[tuple[str, str]], body: Sequence[bytes], *, seconds: float) -> HttpResponse:
+    def post(
+        self, url: Url, headers: Sequence[tuple[str, str]], body: Sequence[bytes], *, seconds: float
+    ) -> Coroutine[Any, Any, HttpResponse]:
         """The answer to `body`, whose pieces are sent as one, with its head complete within `seconds`.
 
         Raises HttpFailure. When cancelled, the connection is closed.
         """
         route = self._routes.get(url) or self._find_route(url)
-        return await self._ask(url, route, _request(route, headers, body), seconds)
+        return self._ask(url, route, _request(route, headers, body), seconds)
 
     async def get(self, url: Url, headers: Sequence[tuple[str, str]], *, seconds: float) -> HttpResponse:
         """Like `post`, for what is only looked up."""
@@ -171,17 +173,16 @@ class HttpClient:
         return self._context
 
     def _take_idle(self, place: Place) -> Connection | None:
-        oldest = asyncio.get_running_loop().time() - KEEP_SECONDS
         connections = self._idle.get(place)
         while connections:
             connection = connections.pop()
-            if connection.usable and connection.freed_at > oldest:
+            if connection.usable and connection.freed_at > connection.loop.time() - KEEP_SECONDS:
                 return connection
             connection.close()
         return None
 
     def _keep(self, place: Place, connection: Connection) -> None:
-        loop = asyncio.get_running_loop()
+        loop = connection.loop
         connections = self._idle.setdefault(place, [])
         if len(connections) >= self._most_kept:
             connection.close()

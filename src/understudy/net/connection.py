@@ -37,10 +37,6 @@ class ParsedAnswer:
         self._fed = self._head_size = 0  # bytes while the head was not complete, and those of its headers
 
     @property
-    def has_head(self) -> bool:
-        return self.phase in _WITH_HEAD
-
-    @property
     def is_whole(self) -> bool:
         return self.phase in _WHOLE
 
@@ -156,7 +152,7 @@ class Connection(asyncio.Protocol):
         self._use = Use.FREE
         self._on_free = on_free
         self._on_lost = on_lost
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None  # while it is connected
         self._unread = 0  # bytes since the owner last read, or since it stopped; above HIGH_WATER reading is paused
         self._waiter: asyncio.Future[None] | None = None
@@ -179,9 +175,9 @@ class Connection(asyncio.Protocol):
 
     async def wait_for_head(self, seconds: float) -> None:
         """Until status and headers are known. Raises HttpFailure."""
-        deadline = self._loop.time() + seconds
+        deadline = self.loop.time() + seconds
         answer = self.answer
-        while not answer.has_head:
+        while answer.phase not in _WITH_HEAD:
             if answer.failure:
                 raise answer.failure
             await self._wait(deadline)
@@ -196,22 +192,24 @@ class Connection(asyncio.Protocol):
                 raise answer.failure
             if answer.is_whole:
                 return b""
-            deadline = deadline or self._loop.time() + seconds  # bytes that are no part of the body do not put it off
+            deadline = deadline or self.loop.time() + seconds  # bytes that are no part of the body do not put it off
             await self._wait(deadline)
         data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         chunks.clear()
-        self._forget_unread()
+        if self._unread > HIGH_WATER:
+            self._forget_unread()
+        self._unread = 0
         return data
 
     def finish(self) -> None:
         """The owner has all it wants. Keeps the connection if what is left of the answer comes at once."""
         if self._unread:
             self._forget_unread()
-        if self.answer.is_whole or self.answer.failure:
+        if self.answer.phase in _WHOLE or self.answer.failure:
             self._leave_exchange()
             return
         self._use = Use.DRAINED
-        self._arm(self._loop.time() + DRAIN_SECONDS)
+        self._arm(self.loop.time() + DRAIN_SECONDS)
 
     def abort(self) -> None:
         """Now, so that the server notices and stops working for us."""
@@ -245,7 +243,7 @@ class Connection(asyncio.Protocol):
         self._deadline = deadline
         if self._timer is None or self._timer_at > deadline:
             self._arm(deadline)
-        waiter = self._waiter = self._loop.create_future()
+        waiter = self._waiter = self.loop.create_future()
         try:
             await waiter
         finally:
@@ -258,7 +256,7 @@ class Connection(asyncio.Protocol):
     def _arm(self, at: float) -> None:
         self._disarm()
         self._timer_at = at
-        self._timer = self._loop.call_at(at, self._timer_fired)
+        self._timer = self.loop.call_at(at, self._timer_fired)
 
     def _disarm(self) -> None:
         if self._timer is not None:
@@ -271,7 +269,7 @@ class Connection(asyncio.Protocol):
             self.abort()
         elif self._waiter is None or self._waiter.done():
             return
-        elif self._loop.time() + 0.001 < self._deadline:
+        elif self.loop.time() + 0.001 < self._deadline:
             self._arm(self._deadline)
         else:
             self._waiter.set_exception(AnswerSilent("the server has sent nothing for too long"))

@@ -52,6 +52,10 @@ class Caller(msgspec.Struct, frozen=True):
         """Whether the caller has this right on a conversation of that owner."""
         return right in (self.rights if owner == self.name else self.others)
 
+    def rights_on(self, owner: str) -> frozenset[Right]:
+        """All that the caller has on a conversation of that owner."""
+        return self.rights if owner == self.name else self.others
+
 
 LOCAL = Caller(LOCAL_NAME, ALL_RIGHTS, ALL_RIGHTS, "terminal")  # the user of this machine: stdio and the terminal
 

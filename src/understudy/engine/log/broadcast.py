@@ -58,31 +58,27 @@ class Broadcast:
         self.text = TextSoFar()
         self._id = conversation_id
         self._text_saver = text_saver
-        self._queue: deque[LiveEntry | LiveDelta] = deque()  # an entry waits for the disk, a delta for the entries before it
-
-    @property
-    def waiting(self) -> bool:
-        return bool(self._queue)
+        self.queue: deque[LiveEntry | LiveDelta] = deque()  # an entry waits for the disk, a delta for the entries before it
 
     def unpublished(self) -> list[Entry]:
         """Entries that wait for the disk."""
-        return [live.entry for live in self._queue if isinstance(live, LiveEntry)]
+        return [live.entry for live in self.queue if isinstance(live, LiveEntry)]
 
     def add(self, entries: Iterable[Entry]) -> None:
         """Shown once `publish` says that they are committed."""
-        self._queue += map(LiveEntry, entries)
+        self.queue += map(LiveEntry, entries)
 
     def add_delta(self, live: LiveDelta) -> None:
         """Shown now, or after the entries that wait."""
-        if self._queue:
-            self._queue.append(live)
+        if self.queue:
+            self.queue.append(live)
         else:
             self._show_delta(live)
             self._text_saver.save_soon()
 
     def publish(self, committed: int) -> None:
         """Entries up to that number are on disk."""
-        queue = self._queue
+        queue = self.queue
         while queue:
             first = queue[0]
             if type(first) is LiveEntry:
@@ -106,7 +102,7 @@ class Broadcast:
             self._show_delta(LiveDelta(delta, turn, self.published))
 
     def drop_waiting(self) -> None:
-        self._queue.clear()
+        self.queue.clear()
 
     def fail(self, error: AgentError) -> None:
         """Nothing more will be shown."""

@@ -140,7 +140,7 @@ class Tail:
 
     @property
     def idle(self) -> bool:
-        return not self.broadcast.waiting and not self._unwritten
+        return not self.broadcast.queue and not self._unwritten
 
     # -- writing
 
@@ -220,7 +220,7 @@ class Tail:
         self._log.append(batch, lambda error: self._on_batch(last, error) if generation == self._generation else None)
 
     def _save_text(self) -> None:
-        if self.broadcast.waiting:
+        if self.broadcast.queue:
             self._text_saver.save_soon()  # an entry on its way to the disk may finish the text, and clear what is saved of it
         elif self.failure is None and self.broadcast.text and self.state.turn is not None:
             self._text_saver.write(self.broadcast.text, self.broadcast.published, self._epoch)

@@ -91,7 +91,7 @@ class IncomingAnswer:
             case ItemDone(item=item):
                 await self._take(item, turn)
             case Completed(usage=usage):
-                if turn.calls.under_way:
+                if turn.calls.reads:
                     await turn.calls.finish_reads()
                 self._withdraw_unfinished()
                 if usage is None:
@@ -124,7 +124,7 @@ class IncomingAnswer:
 
     async def _take(self, item: Message | Reasoning | FunctionCall, turn: Takes) -> None:
         calls = turn.calls
-        if not isinstance(item, FunctionCall) and calls.under_way:
+        if not isinstance(item, FunctionCall) and calls.reads:
             await calls.finish_reads()
         match item:
             case FunctionCall():

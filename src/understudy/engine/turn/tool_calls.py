@@ -94,17 +94,12 @@ class ToolCalls:
         self._hooks = hooks
         self._tail = tail
         self._find_tool = find_tool
-        self._reads: list[_Read] = []
-
-    @property
-    def under_way(self) -> bool:
-        """Reads are, or what they gave is not recorded yet."""
-        return bool(self._reads)
+        self.reads: list[_Read] = []  # that are under way, or what they gave is not recorded yet
 
     async def make_way(self, call: FunctionCall) -> None:
         """Wait until the call may run: an effect runs alone, a read beside a few others."""
-        together = self._hooks is None and only_reads(call.name) and len(self._reads) < MOST_READS
-        if not together or any(read.call.call_id == call.call_id for read in self._reads):
+        together = self._hooks is None and only_reads(call.name) and len(self.reads) < MOST_READS
+        if not together or any(read.call.call_id == call.call_id for read in self.reads):
             await self.finish_reads()
 
     async def run(self, call: FunctionCall, host: ToolHost) -> None:
@@ -114,27 +109,27 @@ class ToolCalls:
             return
         holds = HoldsRecords(host)
         task = asyncio.create_task(self._run(call, holds), name=f"call {call.call_id}")
-        self._reads.append(_Read(call, holds, task))
+        self.reads.append(_Read(call, holds, task))
         await asyncio.sleep(0)  # it records its beginning before anything else happens
 
     async def finish_reads(self) -> None:
-        if self._reads:
-            await asyncio.wait([read.task for read in self._reads])
+        if self.reads:
+            await asyncio.wait([read.task for read in self.reads])
             self._record_reads()
 
     async def stop_reads(self) -> None:
         """The turn is told to end. What has been read is recorded, and that the rest was not."""
-        for read in self._reads:
+        for read in self.reads:
             read.task.cancel()
         try:
-            if self._reads:
-                await asyncio.wait([read.task for read in self._reads])
+            if self.reads:
+                await asyncio.wait([read.task for read in self.reads])
         finally:
             self._record_reads()
 
     def _record_reads(self) -> None:
         """Raises what went wrong with one of them, once all are recorded."""
-        reads, self._reads = self._reads, []
+        reads, self.reads = self.reads, []
         bug: BaseException | None = None
         for read in reads:
             if not read.task.done():

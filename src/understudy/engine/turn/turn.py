@@ -91,7 +91,7 @@ class Turn:
         self._long_commands = long_commands
         self._unsaved = unsaved
         self._compacts = compacts
-        self._requests_before = tail.state.requests
+        self._requests_before = tail.state.history.requests
         self._renew = renew
         self._tries = 0  # of the command that has to succeed
         self._left_before = set(tail.state.waiting)  # by a turn that was cut off; what comes from now on is for this one
@@ -116,7 +116,7 @@ class Turn:
         finally:
             if self._hooks is not None:
                 self._hooks.end()
-            if self.calls.under_way:
+            if self.calls.reads:
                 await self.calls.stop_reads()
 
     async def _run_with(self, tools: "TurnTools") -> TurnEnded:
@@ -160,7 +160,7 @@ class Turn:
             await self._read_letters()  # all that has come goes into one request
             if self._hooks is not None and state.waiting:
                 await self._hooks.judge_messages()
-            work = state.ledger.work(self.turn_id)
+            work = state.ledger.turns.get(self.turn_id)
             if state.waiting or (work is not None and work.schema is not None and not await self._answer_fits()):
                 self._standing = None if state.waiting or self._insists else state.answer
                 continue
@@ -208,12 +208,12 @@ class Turn:
     @property
     def _insists(self) -> bool:
         """Whether the turn fails rather than give an answer without that form."""
-        work = self._tail.state.ledger.work(self.turn_id)
+        work = self._tail.state.ledger.turns.get(self.turn_id)
         return work is None or work.insists
 
     async def _answer_fits(self) -> bool:
         """Whether the answer has that form. False: the model was told what is wrong, and tries again."""
-        work = self._tail.state.ledger.work(self.turn_id)
+        work = self._tail.state.ledger.turns.get(self.turn_id)
         if work is None or work.schema is None:
             return True
         from understudy.engine.turn.answer_form import answer_fits  # few callers ask for a form
@@ -247,7 +247,7 @@ class Turn:
             if self.account is not None:
                 await self.account.check(setup.cost_of)
             self.record(RequestSent(tuple(state.waiting), self._new_context()))
-            sent = len(state.items)
+            sent = len(state.history.items)
             try:
                 await self._read_answer()
                 self._context.note_answer()
@@ -294,13 +294,13 @@ class Turn:
         return () if before == (*preamble, PLAN_OVER) else preamble
 
     def _called_since(self, length: int) -> bool:
-        return FunctionCallOutput in map(type, self._tail.state.items[length:])
+        return FunctionCallOutput in map(type, self._tail.state.history.items[length:])
 
     async def _read_answer(self) -> None:
         state = self._tail.state
         history = state.history
         items = (*history.prefix, *history.items)
-        work = state.ledger.work(self.turn_id)
+        work = state.ledger.turns.get(self.turn_id)
         schema = None if work is None else work.schema
         setup, asked = self._setup, history.requests - 1
         prompt = Prompt(
@@ -343,7 +343,7 @@ class Turn:
             observer.model_answered(self._tail.conversation_id, self.turn_id, timing)
 
     async def listen(self, answer: ModelAnswer) -> list[ModelEvent]:
-        self.listens = not self.calls.under_way
+        self.listens = not self.calls.reads
         left = self._budget.seconds_left()
         if self._timing is not None:
             self._timing.listen()

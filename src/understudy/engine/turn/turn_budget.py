@@ -40,7 +40,7 @@ class TurnBudget:
 
 
 def _is_limited(turn_id: str, setup: TurnSetup, state: State) -> bool:
-    work = state.ledger.work(turn_id)
+    work = state.ledger.turns.get(turn_id)
     config = setup.config
     return config.budget != NO_LIMITS or config.call_budget != NO_LIMITS or (work is not None and bool(work.allowances))
 

@@ -58,17 +58,32 @@ class SseSplitter:
             lines[0] = lines[0].removeprefix(BOM)
         self.lines += len(lines)
         data = self._data
+        only: bytes | None = None  # of an event whose data has one line so far, as nearly all have
         payloads: list[bytes] = []
         for line in lines:
             if not line:
-                if data:
-                    payloads.append(b"\n".join(data) if data[1:] else data[0])
-                    data = self._data = []
+                if only is not None:
+                    payloads.append(only)
+                    only = None
+                elif data:
+                    payloads.append(b"\n".join(data))
+                    data.clear()
             elif line[:4] == b"data":
                 if line[4:6] == b": ":
-                    data.append(line[6:])
+                    said = line[6:]
                 elif line[4:5] == b":" or len(line) == 4:
-                    data.append(line[5:])
+                    said = line[5:]
+                else:
+                    continue
+                if data:
+                    data.append(said)
+                elif only is None:
+                    only = said
+                else:
+                    data += (only, said)
+                    only = None
+        if only is not None:
+            data.append(only)
         return payloads
 
     def _count(self, size: int, *, fresh: bool) -> None:

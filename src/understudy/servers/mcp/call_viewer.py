@@ -35,6 +35,7 @@ class Envelope:
     def __init__(self, methods: Methods, *, request_id: RequestId, thread_id: str, plain_method: bool) -> None:
         meta = _encode({"requestId": request_id, "threadId": thread_id})
         self._before_turn = b'"params":{"_meta":' + meta + b',"id":"'
+        self._turn, self._before_event = "", self._before_turn + b'","msg":'  # nearly all events are of one turn
         self._both = methods == "both" and plain_method
         self.silent = methods == "none"  # the client is to get no events
         self._numbered = plain_method
@@ -42,7 +43,9 @@ class Envelope:
     def wrap(self, event: Encoded, turn: str) -> bytes:
         if not self._numbered and turn == "0":
             turn = ""  # the modern face has no number for the configuration
-        params = self._before_turn + turn.encode() + b'","msg":' + event.msg + b"}}\n"
+        if turn != self._turn:
+            self._turn, self._before_event = turn, self._before_turn + turn.encode() + b'","msg":'
+        params = self._before_event + event.msg + b"}}\n"
         framed = b'{"jsonrpc":"2.0","method":"codex/event",' + params
         if not self._both:
             return framed
