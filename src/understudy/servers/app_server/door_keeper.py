@@ -13,6 +13,7 @@ import msgspec
 
 from understudy.protocol.callers import LOCAL, Caller, Limits, by_door
 from understudy.protocol.choices import SandboxMode
+from understudy.servers.unix_sockets import peer_of
 
 DOOR = "app-server"
 _MODES: frozenset[SandboxMode] = frozenset({"read-only", "workspace-write", "danger-full-access"})
@@ -56,8 +57,6 @@ def is_same_user(connected: Any) -> bool:
     there everybody on the machine counts.
     """
     if connected.family == socket.AF_UNIX:
-        from understudy.servers.http.peers import peer_of  # few listen on a socket
-
         peer = peer_of(connected)
         return peer is not None and peer.user == os.geteuid() and not peer.contained
     if sys.platform != "linux":

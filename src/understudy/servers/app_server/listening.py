@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from understudy.config.serve import ServeSettings
 from understudy.engine.engine import Engine
 from understudy.errors import ConfigError
 from understudy.protocol.callers import Caller
@@ -19,6 +18,7 @@ from understudy.servers.app_server.door_keeper import DoorKeeper, Refused
 from understudy.servers.app_server.web_socket import BrokenFrames, FrameReader, close_frame, frame
 from understudy.servers.pipes import LINES_IN_A_STEP, MOST_BYTES, PipeSink
 from understudy.servers.process.process import Ending, hide_memory, run_server
+from understudy.servers.unix_sockets import UnixSocket
 
 HEAD_BYTES = 16 * 1024
 HEAD_SECONDS = 10.0
@@ -64,9 +64,7 @@ class OnPort:
 
 class OnSocket:
     def __init__(self, path: Path) -> None:
-        from understudy.servers.serve.unix_socket import UnixSocket  # few listen on one
-
-        self._socket = UnixSocket(path, ServeSettings(state_dir=path.parent, token_file=path))
+        self._socket = UnixSocket(path)
         self._server: asyncio.Server | None = None
 
     async def open(self, client: Callable[[], asyncio.Protocol]) -> str:

@@ -9,72 +9,18 @@ a named token, without sending it. Nobody is known in this way where somebody el
 """
 
 import os
-import pwd
-import re
-import socket
-import struct
-import sys
 from collections.abc import Mapping
-from contextlib import suppress
-from typing import Any
-
-import msgspec
 
 from understudy.config.serve import ServeSettings
 from understudy.protocol.callers import LOCAL_NAME
 from understudy.servers.http.answers import Refusal
 from understudy.servers.http.asked import Asked
 from understudy.servers.http.principals import Principal, Principals
+from understudy.servers.unix_sockets import SocketPeer
 
 PEER = "peer"  # where a connection keeps it, in the state of its requests
-_NAMESPACES = re.compile(r"^NSpid:\t(.*)$", re.MULTILINE)
 _BROWSERS = (b"origin", b"sec-fetch-site", b"sec-fetch-mode", b"sec-fetch-dest", b"cookie")
 _PROXIES = (b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip")
-_LINUX = struct.Struct("=iII")
-_BSD = struct.Struct("=II")  # version and user of `struct xucred`; its groups follow
-_BSD_BYTES = 76
-
-
-class SocketPeer(msgspec.Struct, frozen=True):
-    """`contained`: it runs in a PID namespace below ours."""
-
-    user: int
-    contained: bool = False
-
-    @property
-    def user_name(self) -> str:
-        try:
-            return pwd.getpwuid(self.user).pw_name
-        except (KeyError, OSError):
-            return str(self.user)
-
-
-def peer_of(connected: Any) -> SocketPeer | None:
-    """None for a connection that is not of a Unix socket, or whose user the system does not tell."""
-    if connected is None or connected.family != socket.AF_UNIX:
-        return None
-    with suppress(OSError, struct.error):
-        if sys.platform == "linux":
-            process, user, _ = _LINUX.unpack(connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _LINUX.size))
-            return SocketPeer(user, contained=_is_contained(process))
-        _, user = _BSD.unpack_from(connected.getsockopt(0, 1, _BSD_BYTES))  # SOL_LOCAL, LOCAL_PEERCRED
-        return SocketPeer(user)
-    return None
-
-
-def _is_contained(process: int) -> bool:
-    """Also one that has ended meanwhile, of which nothing is known any more, or whose ids are in no namespace of ours."""
-    try:
-        theirs, ours = _depth(str(process)), _depth("self")
-    except OSError:
-        return True
-    return theirs > ours
-
-
-def _depth(process: str) -> int:
-    with open(f"/proc/{process}/status", encoding="utf-8", errors="replace") as file:
-        found = _NAMESPACES.search(file.read())
-    return 1 if found is None else len(found[1].split())
 
 
 class SocketUsers:
@@ -87,7 +33,7 @@ class SocketUsers:
 
     def find(self, asked: Asked) -> Principal | None:
         """None where a token is needed as everywhere else. Raises `Refusal` for a user to whom nothing is allowed."""
-        peer = asked.state.get(PEER)
+        peer: SocketPeer | None = asked.state.get(PEER)
         if peer is None or self._behind_proxy or asked.header(b"authorization") is not None:
             return None
         if any(name in asked.headers for name in (*_BROWSERS, *_PROXIES)):

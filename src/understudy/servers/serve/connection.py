@@ -19,9 +19,10 @@ from uvicorn.server import ServerState
 from understudy.servers.http.answers import Refusal
 from understudy.servers.http.heads import Head, Heads
 from understudy.servers.http.measured import Application
-from understudy.servers.http.peers import PEER, peer_of
+from understudy.servers.http.peers import PEER
 from understudy.servers.mcp_http.at_once import AtOnce
 from understudy.servers.serve.app import ENDPOINT, refusal_body
+from understudy.servers.unix_sockets import peer_of
 
 STUCK_SECONDS = 10.0  # without a byte taken: a client that only lags for a moment is not let go
 _SHARE = 20  # one in so many is let go together: looking for them then costs each new connection little

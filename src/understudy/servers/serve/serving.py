@@ -32,7 +32,7 @@ from understudy.servers.process.process import Ending, run_server
 from understudy.servers.process.request_scope import REQUEST
 from understudy.servers.serve.app import App
 from understudy.servers.serve.operations import Operations
-from understudy.servers.serve.unix_socket import UnixSocket
+from understudy.servers.unix_sockets import UnixSocket
 
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -205,7 +205,7 @@ class Doors:
         """Raises `ConfigError`; then what was opened is still to be closed."""
         loop, settings = asyncio.get_running_loop(), self._settings
         if settings.unix is not None:
-            self._socket = UnixSocket(settings.unix, settings)
+            self._socket = UnixSocket(settings.unix, group=settings.unix_group, shared=bool(settings.users))
             self._servers.append(await loop.create_unix_server(connection, sock=self._socket.listening, backlog=2048))
         if not settings.on_port:
             return

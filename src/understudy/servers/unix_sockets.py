@@ -1,35 +1,45 @@
-"""The server's Unix socket: made where nobody else's stands, and removed at the end if it is still ours.
+"""Unix sockets of servers: made where nobody else's stands, and removed at the end if still ours; and whose process connects.
 
-It appears under its name in one step, with its mode, once it listens; so nobody finds one that is open too wide or not ready.
+A socket appears under its name in one step, with its mode, once it listens; so nobody finds one that is open too wide or not ready.
 """
 
 import fcntl
 import grp
 import os
+import pwd
+import re
 import socket
 import stat
+import struct
+import sys
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
-from understudy.config.serve import ServeSettings
+import msgspec
+
 from understudy.errors import ConfigError
 
 _BACKLOG = 2048
 _LONGEST = 100  # bytes: what every system takes, with room for the name that it has at first
 _ANSWER_SECONDS = 2.0
+_NAMESPACES = re.compile(r"^NSpid:\t(.*)$", re.MULTILINE)
+_LINUX = struct.Struct("=iII")
+_BSD = struct.Struct("=II")  # version and user of `struct xucred`; its groups follow
+_BSD_BYTES = 76
 
 
 class UnixSocket:
-    def __init__(self, path: Path, settings: ServeSettings) -> None:
-        """Listens. Raises `ConfigError`."""
+    def __init__(self, path: Path, *, group: str | None = None, shared: bool = False) -> None:
+        """Listens. `shared`: that group, or else our own, may connect. Raises `ConfigError`."""
         self.path = path
         if len(os.fsencode(path)) > _LONGEST:
             raise ConfigError(f"the path {path} is too long for a socket, which may have {_LONGEST} bytes: choose a shorter one")
         try:
             with _alone_in(path.parent):
                 _remove_stale(path)
-                self.listening, self._identity = _listen(path, settings)
+                self.listening, self._identity = _listen(path, group, shared=shared or group is not None)
         except OSError as error:
             raise ConfigError(f"cannot listen on the socket {path}: {error.strerror or error}") from None
 
@@ -80,8 +90,7 @@ def _remove_stale(path: Path) -> None:
     raise ConfigError(f"another server listens on {path} already: end it, or choose another path")
 
 
-def _listen(path: Path, settings: ServeSettings) -> tuple[socket.socket, tuple[int, int]]:
-    shared = settings.unix_group is not None or bool(settings.users)
+def _listen(path: Path, group: str | None, *, shared: bool) -> tuple[socket.socket, tuple[int, int]]:
     beside = path.with_name(f".{os.getpid()}.sock")
     listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -92,8 +101,8 @@ def _listen(path: Path, settings: ServeSettings) -> tuple[socket.socket, tuple[i
             listening.bind(str(beside))
         finally:
             os.umask(before)
-        if settings.unix_group is not None:
-            os.chown(beside, -1, _group(settings.unix_group))
+        if group is not None:
+            os.chown(beside, -1, _group(group))
         os.chmod(beside, 0o660 if shared else 0o600)
         listening.listen(_BACKLOG)
         listening.setblocking(False)
@@ -116,3 +125,45 @@ def _group(name: str) -> int:
 def _identity(path: Path) -> tuple[int, int]:
     status = os.lstat(path)
     return status.st_dev, status.st_ino
+
+
+class SocketPeer(msgspec.Struct, frozen=True):
+    """`contained`: it runs in a PID namespace below ours."""
+
+    user: int
+    contained: bool = False
+
+    @property
+    def user_name(self) -> str:
+        try:
+            return pwd.getpwuid(self.user).pw_name
+        except (KeyError, OSError):
+            return str(self.user)
+
+
+def peer_of(connected: Any) -> SocketPeer | None:
+    """None for a connection that is not of a Unix socket, or whose user the system does not tell."""
+    if connected is None or connected.family != socket.AF_UNIX:
+        return None
+    with suppress(OSError, struct.error):
+        if sys.platform == "linux":
+            process, user, _ = _LINUX.unpack(connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _LINUX.size))
+            return SocketPeer(user, contained=_is_contained(process))
+        _, user = _BSD.unpack_from(connected.getsockopt(0, 1, _BSD_BYTES))  # SOL_LOCAL, LOCAL_PEERCRED
+        return SocketPeer(user)
+    return None
+
+
+def _is_contained(process: int) -> bool:
+    """Also one that has ended meanwhile, of which nothing is known any more, or whose ids are in no namespace of ours."""
+    try:
+        theirs, ours = _depth(str(process)), _depth("self")
+    except OSError:
+        return True
+    return theirs > ours
+
+
+def _depth(process: str) -> int:
+    with open(f"/proc/{process}/status", encoding="utf-8", errors="replace") as file:
+        found = _NAMESPACES.search(file.read())
+    return 1 if found is None else len(found[1].split())
