@@ -14,7 +14,7 @@ from understudy.config.tokens import NamedToken, first_token, hash_of, read_toke
 from understudy.errors import ConfigError
 from understudy.protocol.callers import LOCAL, Caller, Limits, PersonBudget, by_door
 from understudy.protocol.choices import SandboxMode
-from understudy.servers.http.answers import Refusal
+from understudy.servers.http.answers import Refusal, Send
 from understudy.servers.process.request_scope import note_caller
 
 logger = logging.getLogger(__name__)
@@ -66,6 +66,12 @@ class SignedTokens(Protocol):
     def forget_expired(self) -> None: ...
 
     def challenge(self, error: str = "") -> bytes: ...
+
+    def challenge_for(self, caller: Caller, *needed: str) -> bytes: ...
+
+    def serves(self, path: str) -> bool: ...
+
+    async def show_metadata(self, method: str, send: Send) -> None: ...
 
 
 def _principal_of(token: NamedToken) -> Principal:
