@@ -1,7 +1,8 @@
-"""Random schedules, kills and harm to files against the real program. `python -m tests.soak` runs many more of them."""
+"""Random schedules, kills, harm to files and failing disks against the real program. `python -m tests.soak` runs more."""
 
 import pytest
 
+from tests.soak.disk_faults import STRACE, run_disk_faults
 from tests.soak.harms import run_harms
 from tests.soak.kills import run_kills
 from tests.soak.runs import run_schedules
@@ -25,3 +26,9 @@ async def test_nothing_acknowledged_is_lost_by_kills_at_random_moments() -> None
 @pytest.mark.slow
 async def test_nothing_acknowledged_is_lost_by_harm_to_files_of_the_home() -> None:
     await run_harms(first_seed=1, count=20, at_once=2)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(STRACE is None, reason="no strace to make system calls fail: apt install strace")
+async def test_nothing_acknowledged_is_lost_by_a_disk_that_fails_at_one_moment() -> None:
+    await run_disk_faults(first_seed=1, count=20, at_once=2)

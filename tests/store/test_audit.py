@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from tests.store.records import append, claimed, new_id, noticed, open_log, opened
 from tests.support.answered import answered
+from understudy.errors import StoreError
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, Noticed, Opened, Overrides
 from understudy.store.chain import KEY_FILE, link
@@ -301,3 +302,23 @@ async def test_a_key_that_is_deleted_while_the_store_is_open_is_put_back_and_lat
     open_log(tmp_path).close()
     assert "audit.key is missing" in caplog.text
     assert "verify --seal" in caplog.text
+
+
+async def test_a_key_that_cannot_be_read_keeps_the_store_closed_until_it_can(tmp_path: Path) -> None:
+    """Turns that were sealed without it would be called broken from then on."""
+    log = open_log(tmp_path)
+    name = new_id()
+    await append(log, opened(name))
+    log.close()
+    key = tmp_path / "audit.key"
+    key.rename(tmp_path / "aside")
+    key.mkdir()  # root reads whatever its mode is
+    with pytest.raises(StoreError, match=r"audit\.key cannot be read: Is a directory.* make it readable"):
+        open_log(tmp_path)
+    key.rmdir()
+    (tmp_path / "aside").rename(key)
+    key.chmod(0)
+    log = open_log(tmp_path)
+    assert key.stat().st_mode & 0o777 == 0o600, "our own file is made readable again"
+    assert answered(log.check()) == "ok"
+    log.close()

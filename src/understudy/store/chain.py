@@ -12,6 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from understudy.errors import StoreError
 from understudy.protocol.records import Entry
 from understudy.store.decoding import unpacked
 
@@ -34,6 +35,7 @@ class Seals:
         self._path = key or state_dir / KEY_FILE
         self._sign: Callable[[bytes], bytes] | None = None
         self.problem = ""  # why there is no key
+        self._unread = False  # there is one, but the system does not give it
 
     @property
     def path(self) -> Path:
@@ -44,10 +46,18 @@ class Seals:
     def is_there(self) -> bool:
         return self._path.exists()
 
-    def prepare(self) -> None:
-        """Make the key, where there is none yet."""
+    def prepare(self, *, may_make: bool) -> None:
+        """Read the key, or make it where there is none yet.
+
+        Raises StoreError where one is there that cannot be read: what is written without it would count as forged for ever.
+        """
         if self._sign is None:
-            self._find_key(may_make=True)
+            self._find_key(may_make=may_make)
+        if self._unread:
+            raise StoreError(
+                f"conversation store: {self.problem}. Everything in the store is sealed with it: make it readable for this user, "
+                "or, if it is lost, delete it, and a new one is made"
+            )
 
     def make(self, conversation_id: str, last_seq: int, digest: bytes) -> bytes:
         sign = self._sign or self._find_key(may_make=True)
@@ -83,6 +93,7 @@ class Seals:
             except OSError as error:
                 return self._do_without(f"cannot be made: {error.strerror}")
         except OSError as error:
+            self._unread = True
             return self._do_without(f"cannot be read: {error.strerror}")
         if len(key) != KEY_SIZE:
             return self._do_without(

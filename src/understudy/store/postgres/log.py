@@ -73,6 +73,7 @@ class PostgresLog(Upkeep):
         self._url = url = checked_url(url)
         self._loop = loop
         self._seals = Seals(folder, audit_key)
+        self._seals.prepare(may_make=False)
         self._held: dict[ConversationId, PostgresClaim] = {}
         self._listening: dict[ConversationId, list[Listener]] = {}
         self._time_ahead = time.time() - time.monotonic()  # of what has passed: until the database says what time it is

@@ -213,8 +213,10 @@ class OpenFiles:
     def _prepare(self, seals: Seals) -> None:
         """The key of the seals; said aloud where it is gone, since nothing that was sealed with it can be checked."""
         if self.writer.execute("SELECT 1 FROM conversations WHERE length(seal) > 32 LIMIT 1").fetchone() is None:
-            seals.prepare()
-        elif not seals.is_there:
+            seals.prepare(may_make=True)
+        elif seals.is_there:
+            seals.prepare(may_make=False)
+        else:
             logger.warning(
                 "%s is missing: the next write makes a new one, and `understudy verify` then calls what was sealed with the former "
                 "one broken. Put that back from a backup, or, if you trust what is in the store, use `understudy verify --seal`",

@@ -209,7 +209,7 @@ class SecondNames:
 
     def _make_usable(self) -> None:
         """The files are ours to read and write, whatever somebody has made of their modes."""
-        for name in self._names:
+        for name in (*self._names, KEY_FILE):
             with suppress(OSError):
                 mode = (self._folder / name).stat().st_mode
                 if mode & 0o600 != 0o600:
