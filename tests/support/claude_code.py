@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import json
 import os
 import platform
 import pty
-import select
-import signal
+import re
+import secrets
 import struct
 import sys
 import termios
 import threading
 import time
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import pyte
 import pytest
 
 from tests.support.environments import node_with
@@ -28,7 +30,10 @@ from understudy.testing.waiting import WAIT_SECONDS
 Json = dict[str, Any]
 RELEASE = "2.1.327"
 KEY = "sk-ant-fake"
+SIZE = (40, 120)  # rows and columns
 TERMINAL = (("\x1b[c", "\x1b[?62;c"), ("\x1b[>0q", "\x1bP>|xterm(390)\x1b\\"))  # what it asks of a terminal before it begins
+ENTER, ESCAPE, DOWN, RIGHT = "\r", "\x1b", "\x1b[B", "\x1b[C"
+TOOLS = ("mcp__codex__codex", "mcp__codex__codex-reply")
 
 
 def program() -> Path:
@@ -39,7 +44,7 @@ def program() -> Path:
 
 
 def use(tool: str, **arguments: Any) -> Json:
-    return {"type": "tool_use", "id": "toolu_1", "name": tool, "input": arguments}
+    return {"type": "tool_use", "id": f"toolu_{secrets.token_hex(4)}", "name": tool, "input": arguments}
 
 
 def text(said: str) -> Json:
@@ -47,9 +52,9 @@ def text(said: str) -> Json:
 
 
 class MessagesModel:
-    """Answers each request that offers tools by the next block of its script, and keeps those requests."""
+    """Answers each request that offers tools by the next block of its script, and keeps those requests. Functions make theirs."""
 
-    def __init__(self, script: Sequence[Json]) -> None:
+    def __init__(self, script: Sequence[Json | Callable[[Json], Json]]) -> None:
         self.requests: list[Json] = []
         self._script = list(script)
         self._lock = threading.Lock()
@@ -99,8 +104,9 @@ class MessagesModel:
         block = text("nothing more")
         if request.get("tools"):
             with self._lock:
+                entry = self._script.pop(0) if self._script else block
+                block = entry(request) if callable(entry) else entry
                 self.requests.append(request)
-                block = self._script.pop(0) if self._script else block
         is_call = block["type"] == "tool_use"
         yield {"type": "message_start", "message": _message([], None)}
         yield {
@@ -145,43 +151,74 @@ def command(folder: Path, model: MessagesModel, server: Json, *arguments: str) -
         "HTTP_PROXY": "http://127.0.0.1:9",
         "NO_PROXY": "127.0.0.1,localhost",
     }
-    flags = ["--mcp-config", str(home / "mcp.json"), "--strict-mcp-config", "--allowedTools", "mcp__codex__codex"]
+    flags = ["--mcp-config", str(home / "mcp.json"), "--strict-mcp-config", "--allowedTools", *TOOLS]
     return [str(program()), *arguments, *flags], environment
 
 
-@contextmanager
-def in_terminal(argv: list[str], environment: dict[str, str], folder: Path) -> Generator[Terminal]:
-    pid, descriptor = pty.fork()
-    if pid == 0:
-        os.chdir(folder)
-        os.execve(argv[0], argv, environment)
-    fcntl.ioctl(descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+@asynccontextmanager
+async def in_terminal(argv: list[str], environment: dict[str, str], folder: Path) -> AsyncGenerator[Terminal]:
+    ours, its = pty.openpty()
+    fcntl.ioctl(ours, termios.TIOCSWINSZ, struct.pack("HHHH", *SIZE, 0, 0))
+    os.set_blocking(ours, False)
+    alone = ["setsid", "--ctty", *argv]  # with this as its terminal
+    process = await asyncio.create_subprocess_exec(*alone, cwd=folder, env=environment, stdin=its, stdout=its, stderr=its)
+    os.close(its)
+    terminal = Terminal(ours)
     try:
-        yield Terminal(descriptor)
+        yield terminal
     finally:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-        os.close(descriptor)
+        terminal.close()
+        process.kill()
+        await process.wait()
 
 
 class Terminal:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self.shown = ""
+        self._screen = pyte.Screen(SIZE[1], SIZE[0])
+        self._stream = pyte.Stream(self._screen)
+        asyncio.get_running_loop().add_reader(descriptor, self._read)
 
-    def until(self, happened: Any) -> None:
-        """Until `happened()`; what it prints is read meanwhile."""
+    def close(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._descriptor)
+        os.close(self._descriptor)
+
+    def _read(self) -> None:
+        try:
+            piece = os.read(self._descriptor, 65536).decode(errors="replace")
+        except OSError:  # it has ended
+            asyncio.get_running_loop().remove_reader(self._descriptor)
+            return
+        self._stream.feed(piece)
+        for question, answer in TERMINAL:
+            if question in piece:
+                os.write(self._descriptor, answer.encode())
+
+    @property
+    def shown(self) -> str:
+        return "\n".join(line.rstrip() for line in self._screen.display)
+
+    def shows(self, words: str) -> bool:
+        return words in re.sub(r"[ \xa0]+", " ", self.shown)
+
+    async def until(self, happened: Callable[[], object]) -> None:
         end = time.monotonic() + 4 * WAIT_SECONDS
         while not happened():
-            assert time.monotonic() < end, f"it did not happen; the end of what was shown: {self.shown[-2000:]!r}"
-            if select.select([self._descriptor], [], [], 0.1)[0]:
-                piece = os.read(self._descriptor, 65536).decode(errors="replace")
-                self.shown += piece
-                for question, answer in TERMINAL:
-                    if question in piece:
-                        os.write(self._descriptor, answer.encode())
+            assert time.monotonic() < end, f"it did not happen; what is shown:\n{self.shown}"
+            await asyncio.sleep(0.05)
 
-    def enter(self, line: str) -> None:
-        os.write(self._descriptor, line.encode())
-        self.until(lambda: line.split()[-1] in self.shown)
-        os.write(self._descriptor, b"\r")
+    async def until_shown(self, words: str) -> None:
+        await self.until(lambda: self.shows(words))
+
+    async def press(self, key: str, words: str) -> None:
+        """A key, and what is shown after it."""
+        os.write(self._descriptor, key.encode())
+        await self.until_shown(words)
+
+    def leave(self, key: str) -> None:
+        """A key after which nothing need be shown."""
+        os.write(self._descriptor, key.encode())
+
+    async def enter(self, line: str) -> None:
+        await self.press(line, f"❯ {line}")
+        self.leave(ENTER)
