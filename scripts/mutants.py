@@ -93,11 +93,8 @@ NAMED = {  # where a file's tests are not those of its name, or those that impor
         "tests/servers/test_caller_checks.py",
         "tests/servers/test_caller_limits.py",
         "tests/servers/test_calls.py",
-    ),
-    "servers/mcp/call_viewer.py": (
         "tests/servers/test_watching_calls.py",
         "tests/servers/test_refusals.py",
-        "tests/servers/test_calls.py",
     ),
 }
 USUAL = (  # without any names
@@ -117,7 +114,6 @@ USUAL = (  # without any names
     "places/reading.py",
     "store/sqlite/writing.py",
     "servers/mcp/call.py",
-    "servers/mcp/call_viewer.py",
     "servers/http/heads.py",
     "servers/mcp_http/at_once.py",
     "config/private_file.py",

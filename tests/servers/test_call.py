@@ -53,8 +53,8 @@ async def test_a_call_begins_unanswered_and_not_cancelled_with_what_it_was_given
     call = scene.call("seven", {"a": 1})
     assert (call.id, call.arguments, call.answered, call.cancelled, call.progress_token) == ("seven", {"a": 1}, False, False, None)
     client = scene.client
-    made_for_others = (client.call_viewer, client.stream_viewer, client.asked, client.board, client.snapshots)
-    assert made_for_others == (None,) * 5
+    made_for_others = (client.call_viewer, client.stream_viewer, client.snapshots)
+    assert made_for_others == (None,) * 3
     assert (client.streams_answer_at_end, client.capabilities, client.created_by, client.streams) == (False, {}, {}, {})
 
 

@@ -18,7 +18,7 @@ from understudy.errors import StoreError
 from understudy.protocol.callers import LOCAL
 from understudy.protocol.jsonrpc import Notification
 from understudy.servers.mcp import progress
-from understudy.servers.mcp.call_viewer import OTHER_FORM
+from understudy.servers.mcp.call import OTHER_FORM
 from understudy.testing import HOLD, Call, Script, ScriptedModel, call, deltas, hang, say
 
 ASKING: dict[str, Any] = {"approval_policy": "untrusted"}

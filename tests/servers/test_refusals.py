@@ -18,7 +18,7 @@ from understudy.protocol.items import Message
 from understudy.protocol.ops import Decide
 from understudy.protocol.records import ApprovalDecided, CommandApprovalAsked, RequestSent, TurnEnded, TurnStarted, UserMessage
 from understudy.servers.mcp.asking import CANCELLED, CANNOT_BE_ASKED
-from understudy.servers.mcp.call_viewer import WHAT_TO_DO
+from understudy.servers.mcp.call import WHAT_TO_DO
 from understudy.servers.questions import NOT_READABLE
 from understudy.testing import HOLD, call, deltas, say
 from understudy.testing.waiting import WAIT_SECONDS

@@ -18,8 +18,7 @@ from understudy.protocol.ids import ConversationId
 from understudy.protocol.jsonrpc import read_line
 from understudy.protocol.ops import Accepted
 from understudy.protocol.records import Delta, Overrides, Record
-from understudy.servers.mcp.call import Call, ClientContext
-from understudy.servers.mcp.call_viewer import CallViewer
+from understudy.servers.mcp.call import Call, CallViewer, ClientContext
 from understudy.servers.mcp.peer import Peer
 from understudy.servers.mcp.progress import Progress
 from understudy.servers.mcp.results import SESSION

@@ -11,8 +11,7 @@ from understudy.protocol.items import ContentPart, InputText, Message
 from understudy.protocol.ops import Cancel, Delete
 from understudy.protocol.records import Overrides, Terms
 from understudy.servers import arguments
-from understudy.servers.mcp.call import LATER, Call, Later
-from understudy.servers.mcp.call_viewer import CallViewer
+from understudy.servers.mcp.call import LATER, Call, CallViewer, Later
 from understudy.servers.wire_events.presentation import presentation_from
 
 if TYPE_CHECKING:

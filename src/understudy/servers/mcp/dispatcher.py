@@ -176,13 +176,12 @@ class Dispatcher:
             raise
 
     def _serve_modern(self, request: Request, sink: Sink) -> Call:
-        from understudy.servers.mcp.modern_requests import alone, serve_modern  # few clients need it
+        from understudy.servers.mcp.modern_requests import serve_modern  # few clients need it
+        from understudy.servers.mcp.task_board import LoneClient, TaskBoard
 
         if self._board is None:
-            from understudy.servers.mcp.task_board import TaskBoard
-
             self._board = TaskBoard()
-        client = alone(self._client.engine, self._client.caller, self._board, sink)
+        client = LoneClient(self._client.engine, self._client.caller, self._board, sink)
         return serve_modern(request, client, self._offer)
 
     def _find_handler(self, call: Call, method: str) -> Handler:

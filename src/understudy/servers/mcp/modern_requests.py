@@ -5,20 +5,16 @@ from typing import Any
 
 import msgspec
 
-from understudy.engine.engine import Engine
 from understudy.errors import AgentError
-from understudy.protocol.callers import Caller
 from understudy.protocol.jsonrpc import Request
 from understudy.servers.failures import InvalidParams, MethodNotFound
-from understudy.servers.mcp.call import METHOD_SHAPE, SERVER_ENDED, Call, ClientContext, Handler, Later
+from understudy.servers.mcp.call import METHOD_SHAPE, SERVER_ENDED, Call, Handler, Later
 from understudy.servers.mcp.handshake import MODERN
 from understudy.servers.mcp.modern import LIST_TTL_MS, ModernShape, discovered, read_meta
-from understudy.servers.mcp.peer import Peer
 from understudy.servers.mcp.rounds import AskedAgain, Rounds
-from understudy.servers.mcp.task_board import TaskBoard, declares_tasks
+from understudy.servers.mcp.task_board import LoneClient, declares_tasks
 from understudy.servers.mcp.task_methods import METHODS as TASK_METHODS
 from understudy.servers.mcp.tool_table import Offer, find_tool, list_of_tools
-from understudy.servers.sink import Sink
 
 _decode_asked = msgspec.json.Decoder(AskedAgain).decode
 
@@ -67,27 +63,18 @@ def _tool_handler(call: Call, offer: Offer) -> Handler:
         handler = find_tool(call, offer.tools)
     finally:
         call.shape = ModernShape(call.shape)
-    call.client.asked = asked
     if not offer.tools[asked.name].watches_turn:
         return handler
     rounds = Rounds(call, asked)
     call.client.call_viewer = rounds.make_viewer
     if asked.request_state is not None:
         return rounds.take_up
-    if call.client.board is not None and declares_tasks(call.client.capabilities):
+    if isinstance(call.client, LoneClient) and declares_tasks(call.client.capabilities):
         call.client.call_viewer = call.client.board.maker(rounds.make_viewer)
     return handler
 
 
-def alone(engine: Engine, caller: Caller, board: TaskBoard, sink: Sink) -> ClientContext:
-    """The client of one request."""
-    client = ClientContext(engine, caller, Peer(), sink)
-    client.board = board
-    client.streams_answer_at_end = True
-    return client
-
-
-def serve_modern(request: Request, client: ClientContext, offer: Offer) -> Call:
+def serve_modern(request: Request, client: LoneClient, offer: Offer) -> Call:
     """Begun, and perhaps answered. Never raises: what goes wrong is answered."""
     engine = client.engine
     if (observer := engine.observer) is not None:

@@ -9,6 +9,7 @@ import msgspec
 from understudy.protocol.jsonrpc import RequestId, Response, notification_line, request_line
 from understudy.servers.mcp.handshake import NEWEST, Handshake
 from understudy.servers.sink import Sink
+from understudy.servers.wire_events.event_codec import Encoded
 
 logger = logging.getLogger(__name__)
 
@@ -132,3 +133,29 @@ class Peer:
             logger.info("an answer to request %r came, which is not open", response.id)
             return
         request.on_answer(response)
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Envelope:
+    """For one call. `codex/event` first, then the event's own name as the method."""
+
+    def __init__(self, methods: Methods, *, request_id: RequestId, thread_id: str, plain_method: bool) -> None:
+        meta = _encode({"requestId": request_id, "threadId": thread_id})
+        self._before_turn = b'"params":{"_meta":' + meta + b',"id":"'
+        self._turn, self._before_event = "", self._before_turn + b'","msg":'  # nearly all events are of one turn
+        self._both = methods == "both" and plain_method
+        self.silent = methods == "none"  # the client is to get no events
+        self._numbered = plain_method
+
+    def wrap(self, event: Encoded, turn: str) -> bytes:
+        if not self._numbered and turn == "0":
+            turn = ""  # the modern face has no number for the configuration
+        if turn != self._turn:
+            self._turn, self._before_event = turn, self._before_turn + turn.encode() + b'","msg":'
+        params = self._before_event + event.msg + b"}}\n"
+        framed = b'{"jsonrpc":"2.0","method":"codex/event",' + params
+        if not self._both:
+            return framed
+        return framed + b'{"jsonrpc":"2.0","method":"' + event.type + b'",' + params

@@ -22,11 +22,9 @@ from understudy.protocol.ops import Decide, Resume
 from understudy.protocol.records import Question
 from understudy.servers.failures import InvalidParams
 from understudy.servers.mcp.asking import check_answer, decision_on, find_asked, question_name, question_params, read_question_name
-from understudy.servers.mcp.call import LATER, Call, Later
-from understudy.servers.mcp.call_viewer import CallViewer
+from understudy.servers.mcp.call import LATER, Call, CallViewer, Later
 from understudy.servers.mcp.codex_tools import cancel_turn
 from understudy.servers.mcp.progress import Progress
-from understudy.servers.mcp.waiting_calls import answer_unfinished
 from understudy.servers.sealing import IdSeal
 from understudy.servers.wire_events.presentation import Presentation, presentation_of
 
@@ -204,7 +202,7 @@ class RoundViewer(CallViewer):
         if self.call.answered or not questions:
             return
         if self._rounds.number >= MOST_ROUNDS:
-            answer_unfinished(self)
+            self.answer_unfinished()
             return
         requests = {
             question_name(self.handle.id, turn, question, self.handle.asked_at(question.call_id)): {

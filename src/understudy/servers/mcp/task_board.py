@@ -11,19 +11,21 @@ import msgspec
 
 from understudy.config.home import state_dir
 from understudy.config.model import Config
+from understudy.engine.engine import Engine
 from understudy.engine.handle import Handle
 from understudy.errors import AgentError, ConversationBusy, NotAllowed, UnknownConversation
+from understudy.protocol.callers import Caller
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Resume
 from understudy.servers.failures import InvalidParams
-from understudy.servers.mcp.call import Call, ClientContext, MakeViewer
-from understudy.servers.mcp.call_viewer import CallViewer
+from understudy.servers.mcp.call import Call, CallViewer, ClientContext, MakeViewer
 from understudy.servers.mcp.handshake import PREFIX
 from understudy.servers.mcp.peer import Peer
 from understudy.servers.mcp.progress import Progress
 from understudy.servers.mcp.task_names import TaskName, mark_of, read_task_id, ttl_as_told, write_task_id
 from understudy.servers.mcp.task_viewer import TaskViewer
 from understudy.servers.sealing import EndedIds
+from understudy.servers.sink import Sink
 from understudy.servers.wire_events.presentation import Presentation, presentation_of
 
 TASKS = f"{PREFIX}tasks"
@@ -180,6 +182,15 @@ class TaskBoard:
             self._expire_later(loop, task_id, name)
         else:
             self._forget(task_id).expire()
+
+
+class LoneClient(ClientContext):
+    """The client of one request, in the era without sessions."""
+
+    def __init__(self, engine: Engine, caller: Caller, board: TaskBoard, sink: Sink) -> None:
+        super().__init__(engine, caller, Peer(), sink)
+        self.board = board  # the tasks of its server
+        self.streams_answer_at_end = True
 
 
 async def _take_up(handle: Handle) -> None:

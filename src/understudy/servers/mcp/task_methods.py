@@ -16,7 +16,7 @@ from understudy.servers.mcp.asking import check_answer, decision_on, find_asked,
 from understudy.servers.mcp.call import LATER, Call, Handler, Later
 from understudy.servers.mcp.handshake import PREFIX
 from understudy.servers.mcp.modern import MISSING_CAPABILITY
-from understudy.servers.mcp.task_board import TASKS, FoundTask, TaskBoard, declares_tasks
+from understudy.servers.mcp.task_board import TASKS, FoundTask, LoneClient, TaskBoard, declares_tasks
 
 # What can be listened for, with the method by which a change is told.
 LIST_CHANGES = {
@@ -145,7 +145,7 @@ METHODS: dict[str, Handler] = {"tasks/get": get, "tasks/update": update, "tasks/
 
 
 def _board(call: Call) -> TaskBoard:
-    assert call.client.board is not None
+    assert isinstance(call.client, LoneClient)
     return call.client.board
 
 

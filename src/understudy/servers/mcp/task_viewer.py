@@ -25,8 +25,7 @@ from understudy.protocol.records import (
 )
 from understudy.servers.failures import failed_result, to_text
 from understudy.servers.mcp.asking import CANNOT_BE_ASKED, CLIENT_GONE, question_name, question_params, why_unasked
-from understudy.servers.mcp.call import Call, ClientContext
-from understudy.servers.mcp.call_viewer import CallViewer
+from understudy.servers.mcp.call import Call, CallViewer, ClientContext
 from understudy.servers.mcp.peer import Peer
 from understudy.servers.mcp.progress import describe, describe_asking
 from understudy.servers.mcp.task_names import TaskName, written_time

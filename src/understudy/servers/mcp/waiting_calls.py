@@ -4,9 +4,7 @@ from understudy.engine.handle import Handle
 from understudy.errors import AgentError, ConversationBusy, InvalidArguments
 from understudy.protocol.ops import Resume
 from understudy.protocol.records import TurnEnded
-from understudy.servers.failures import answer_result
-from understudy.servers.mcp.call import LATER, Call, Later
-from understudy.servers.mcp.call_viewer import CallViewer
+from understudy.servers.mcp.call import LATER, Call, CallViewer, Later
 
 READ_BACK = 256  # records at once, in search of the end of the last turn
 
@@ -14,17 +12,8 @@ READ_BACK = 256  # records at once, in search of the end of the last turn
 def answer_after(viewer: CallViewer, seconds: float) -> None:
     """If the turn is not over by then, the call is answered all the same; the turn goes on."""
     if not viewer.call.answered:
-        timer = viewer.call.client.loop.call_later(seconds, answer_unfinished, viewer)
+        timer = viewer.call.client.loop.call_later(seconds, viewer.answer_unfinished)
         viewer.call.when_answered(lambda _: timer.cancel())
-
-
-def answer_unfinished(viewer: CallViewer) -> None:
-    """The turn goes on; its end can be waited for later."""
-    thread = viewer.handle.id
-    text = f"The turn is still running. To wait for its answer, call codex-reply with threadId {thread} and without a prompt."
-    going_on = viewer.handle.going_on().shown()
-    running = {**going_on, "turn": viewer.following.turn or "", "questions": list(viewer.handle.facts.questions)}
-    viewer.leave_running(answer_result(text, thread, viewer.notes(), **{**viewer.details(), "running": running}))
 
 
 async def wait_on(call: Call, handle: Handle, viewer: CallViewer, seconds: float | None) -> Later:

@@ -22,8 +22,8 @@ from understudy.servers.http.streaming import Exchange
 from understudy.servers.mcp.call import Call
 from understudy.servers.mcp.handshake import MODERN, PREFIX
 from understudy.servers.mcp.modern import HEADER_MISMATCH, UNSUPPORTED_VERSION
-from understudy.servers.mcp.modern_requests import alone, serve_modern
-from understudy.servers.mcp.task_board import TaskBoard
+from understudy.servers.mcp.modern_requests import serve_modern
+from understudy.servers.mcp.task_board import LoneClient, TaskBoard
 from understudy.servers.mcp.tool_table import Offer
 
 _NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
@@ -115,7 +115,7 @@ class Modern:
 
     def _serve(self, request: Request, principal: Principal) -> "_LoneExchange":
         sink = StreamSink(self._loop)
-        client = alone(self._engine, principal.caller, self._board, sink)
+        client = LoneClient(self._engine, principal.caller, self._board, sink)
         exchange = _LoneExchange(self, principal, sink, serve_modern(request, client, self._offer))
         if sink.json is None:
             self._open.add(exchange)

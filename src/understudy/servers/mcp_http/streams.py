@@ -15,8 +15,7 @@ from understudy.protocol.ops import Resume
 from understudy.protocol.records import Question
 from understudy.servers.http.stream_sink import SKIP, Skip, StreamSink
 from understudy.servers.mcp.asking import CLIENT_GONE, digest_of, withdraw_closed
-from understudy.servers.mcp.call import Call
-from understudy.servers.mcp.call_viewer import CallViewer
+from understudy.servers.mcp.call import Call, CallViewer
 from understudy.servers.mcp.peer import FIRST_WITH_FORMS, Peer
 from understudy.servers.mcp.stream_viewer import StreamViewer
 from understudy.servers.mcp_http.ids import (

@@ -1,7 +1,7 @@
 """What a codec is: it turns records, which the log has, into events, which clients are shown.
 
 Each wire has one: `seed_events.py` and `modern_events.py`. Which of them a client gets is decided in `presentation.py`; how
-an event is put into a notification is decided by whoever sends it (`mcp/call_viewer.py`, `mcp/stream_viewer.py`).
+an event is put into a notification is decided by whoever sends it (`mcp/call.py`, `mcp/stream_viewer.py`).
 """
 
 from typing import Protocol
