@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.app_client import AppClient
-from understudy.servers.app_server.thread_viewer import MOMENT
+from understudy.servers.app_server.turn_shape import MOMENT
 from understudy.testing import HOLD, CodexHome, ScriptedModel, deltas, say
 
 SDK = {"name": "codex_python_sdk", "title": "Codex Python SDK", "version": "0.163.0"}

@@ -16,7 +16,7 @@ from tests.golden_app_server.scripts import SCRIPTS
 from tests.golden_exec.play import PNG
 from tests.support.app_client import LineClient
 from understudy.protocol.ids import new_uuid
-from understudy.servers.app_server import thread_viewer
+from understudy.servers.app_server import turn_shape
 from understudy.testing import CodexHome, ScriptedModel
 from understudy.testing.model import ReceivedRequest
 from understudy.testing.script import Entry
@@ -175,7 +175,7 @@ class _Session:
             return self._client.messages
         told: list[Json] = []
         for message in self._client.messages:
-            if message.get("method") not in thread_viewer.REPEATED or message not in told:
+            if message.get("method") not in turn_shape.REPEATED or message not in told:
                 told.append(message)
         return told
 
@@ -185,7 +185,7 @@ class _Session:
                 await self._expect(step["server"])
             elif "client" in step:
                 if step["client"].get("method") == "initialize":
-                    self._is_told_again = step["client"]["params"]["clientInfo"]["name"] in thread_viewer.NAMES
+                    self._is_told_again = step["client"]["params"]["clientInfo"]["name"] in turn_shape.NAMES
                 self._client.send(self._names.ids_in(step["client"]))
             elif "client_raw" in step:
                 self._client.send_line(step["client_raw"])

@@ -9,7 +9,7 @@ from tests.e2e.hooks.stage import HookStage
 from understudy.policy.question_text import kind_of, question_text, what_yes_lifts, why_asked, why_beyond_text
 from understudy.protocol.records import HookApprovalAsked
 from understudy.servers.acp.session import options
-from understudy.servers.app_server.thread_viewer import question_request
+from understudy.servers.app_server.question_requests import question_request
 from understudy.servers.rest.events import shown_question
 from understudy.testing import call, say
 

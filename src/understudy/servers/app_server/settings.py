@@ -3,10 +3,10 @@
 from typing import Any
 
 from understudy.config.model import Config
+from understudy.engine.engine import Engine
 from understudy.engine.handle import Handle
 from understudy.protocol.choices import SandboxMode
 from understudy.protocol.records import Overrides
-from understudy.servers.app_server.app_peer import AppPeer
 from understudy.servers.app_server.params import SandboxPolicy, Settings, TurnSettings
 from understudy.servers.app_server.wire import Json
 from understudy.servers.arguments import MOST_NESTED, table
@@ -100,9 +100,9 @@ def _read_policy(policy: SandboxPolicy, config: dict[str, Any]) -> SandboxMode:
 # -- what holds
 
 
-def config_of(client: AppPeer, handle: Handle, chosen: Overrides | None = None) -> Config:
+def config_of(engine: Engine, handle: Handle, chosen: Overrides | None = None) -> Config:
     """What the next turn would run with, were it begun with these choices. Raises `ConfigError`."""
-    return handle.setup().config if chosen is None else client.engine.configure(handle.with_changes(chosen))
+    return handle.setup().config if chosen is None else engine.configure(handle.with_changes(chosen))
 
 
 def sandbox_object(config: Config) -> Json:

@@ -14,7 +14,7 @@ from understudy.protocol.items import Message
 from understudy.protocol.ops import Archive, Delete, Resume
 from understudy.protocol.records import Opened, Overrides, UserMessage
 from understudy.servers.app_server import params
-from understudy.servers.app_server.app_peer import AppPeer, read_thread_id
+from understudy.servers.app_server.app_peer import AppPeer, ThreadViewer, read_thread_id
 from understudy.servers.app_server.settings import config_of, thread_overrides
 from understudy.servers.app_server.thread_shape import (
     NOT_LOADED,
@@ -27,7 +27,6 @@ from understudy.servers.app_server.thread_shape import (
     status_of,
     thread_object,
 )
-from understudy.servers.app_server.thread_viewer import ThreadViewer
 from understudy.servers.app_server.wire import Json
 from understudy.servers.failures import InvalidParams, InvalidRequest
 from understudy.servers.stdio.line_door import LineAnswer
@@ -89,7 +88,7 @@ async def fork(client: AppPeer, given: Raw | None) -> LineAnswer:
     source = await client.find(asked.thread_id)
     turn = None if asked.last_turn_id is None else await _number_of(client, source, asked.last_turn_id)
     chosen, with_turns = thread_overrides(asked), not asked.exclude_turns
-    config_of(client, source, None if chosen == Overrides() else chosen)  # raises before there is a fork
+    config_of(client.engine, source, None if chosen == Overrides() else chosen)  # raises before there is a fork
     kept = False if asked.ephemeral else None
     handle = await client.engine.fork(client.caller, source.id, turn=turn, kept=kept)
     async with client.histories:
@@ -105,7 +104,21 @@ async def _number_of(client: AppPeer, handle: Handle, turn_id: str) -> str:
     raise InvalidParams(f"Invalid params: there is no turn {turn_id} in thread {handle.id}")
 
 
-async def follow_again(client: AppPeer, handle: Handle) -> ThreadViewer:
+async def loaded(client: AppPeer, thread_id: str) -> ThreadViewer:
+    """Raises `InvalidRequest` for a thread that was neither started nor resumed here."""
+    conversation_id = read_thread_id(thread_id)
+    viewer = client.threads.get(conversation_id)
+    if viewer is not None and not viewer.over:
+        await client.in_order(conversation_id)
+        if not viewer.over:
+            return viewer
+    handle = await client.find(thread_id)
+    if conversation_id in client.lost:
+        return await _follow_again(client, handle)
+    raise InvalidRequest(f"thread not found: {conversation_id}\nIt is not loaded here: call thread/resume first.")
+
+
+async def _follow_again(client: AppPeer, handle: Handle) -> ThreadViewer:
     """A thread whose viewer was lost because a write failed, from where the log stands now."""
     async with client.reopening:
         known = client.threads.get(handle.id)
@@ -151,7 +164,7 @@ def _tell_usage(viewer: ThreadViewer) -> None:
 
 
 def _opened(client: AppPeer, handle: Handle, log: Log, chosen: Overrides | None, *, with_turns: bool) -> Json:
-    config = config_of(client, handle, chosen)
+    config = config_of(client.engine, handle, chosen)
     return opened_thread(_thread(client, handle, log, config, with_turns=with_turns), config)
 
 
@@ -159,7 +172,7 @@ def _thread(client: AppPeer, handle: Handle, log: Log, config: Config | None = N
     past, facts = log.past, handle.facts
     if config is None:
         try:
-            config = config_of(client, handle)
+            config = config_of(client.engine, handle)
         except ConfigError:  # its folder is gone, say: what was there can still be shown
             pass
     return thread_object(
@@ -321,7 +334,7 @@ async def unsubscribe(client: AppPeer, given: Raw | None) -> Json:
 
 
 async def compact(client: AppPeer, given: Raw | None) -> LineAnswer:
-    viewer = await client.loaded(params.read(params.OneThread, given).thread_id)
+    viewer = await loaded(client, params.read(params.OneThread, given).thread_id)
     viewer.hold()
     try:
         await viewer.handle.compact()

@@ -1,6 +1,16 @@
-"""A turn as the app server's clients see it, and why one failed."""
+"""A turn as the app server's clients see it, why one failed, and clients that begin to listen late.
 
-from collections.abc import Sequence
+A client may begin to listen for a turn only some time after it has read the answer to `turn/start`. OpenAI's Python SDK reads
+answers and notifications in one thread and waits for its turn in another. When its reader sees `turn/completed` before the other
+thread listens for the turn, it drops that and all that was told of the turn, and `thread.run` waits for ever. Nothing tells us
+that it listens, and on a busy machine it takes longer than anybody wants to hold back the end of each turn. So the end is held
+for a moment only, and told again afterwards, with what the SDK makes its result of. Where the end was heard, the SDK drops the
+repetition. Questions are requests here, and answers are read.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from understudy.errors import ContextFull
 from understudy.protocol.records import Failure, RetryScheduled, TurnEnded
@@ -51,3 +61,87 @@ def _kind(failure: Failure | None) -> object:
 
 def _error(message: str, info: object, details: str | None = None) -> Json:
     return {"message": message, "codexErrorInfo": info, "additionalDetails": details, "misalignment": None}
+
+
+NAMES = frozenset({"codex_python_sdk"})
+MOMENT = 0.5  # seconds after the answer to `turn/start` in which the end of the turn is held back
+AGAIN = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  # seconds between the end and its repetitions
+LONG = 15.0  # seconds after the answer: of a turn that ends later nothing is repeated
+MOST_BYTES = 512 * 1024  # of what is kept of a turn; beyond that, only its end is repeated
+REPEATED = frozenset({"item/completed", "thread/tokenUsage/updated", "error", "turn/completed"})
+
+
+@dataclass
+class _Turn:
+    answered: float | None = None  # when `turn/start` was, by the loop's clock
+    is_over: bool = False
+    lines: list[bytes] = field(default_factory=list[bytes])
+    size: int = 0
+    timer: asyncio.TimerHandle | None = None
+
+
+class LateListener:
+    """Of one client that is known for it, in one thread. `send` takes lines."""
+
+    def __init__(self, send: Callable[[bytes], None]) -> None:
+        self._send = send
+        self._loop = asyncio.get_running_loop()
+        self._turns: dict[str, _Turn] = {}
+
+    def expect(self, turn_id: str) -> None:
+        """`turn/start` is about to be answered with this turn."""
+        self._turns[turn_id] = _Turn()
+
+    def forget(self, turn_id: str) -> None:
+        turn = self._turns.pop(turn_id, None)
+        if turn is not None and turn.timer is not None:
+            turn.timer.cancel()
+
+    def answered(self, turn_id: str) -> float:
+        """The client learns of the turn now. Returns for how long its end is to be held back, if it is over already."""
+        turn = self._turns.get(turn_id)
+        if turn is None:
+            return 0.0
+        turn.answered = self._loop.time()
+        return MOMENT if turn.is_over else 0.0
+
+    def rest(self, turn_id: str) -> float:
+        """For how long the end of the turn, which is about to be told, is to be held back from now on."""
+        turn = self._turns.get(turn_id)
+        if turn is None or turn.answered is None:
+            return 0.0
+        return turn.answered + MOMENT - self._loop.time()
+
+    def told(self, method: str, params: Json, line: bytes) -> None:
+        """The client was sent this."""
+        if method not in REPEATED:
+            return
+        turn_id = params["turn"]["id"] if method == "turn/completed" else params.get("turnId", "")
+        turn = self._turns.get(turn_id)
+        if turn is None or turn.is_over:
+            return
+        if turn.answered is not None and self._loop.time() > turn.answered + LONG:
+            self.forget(turn_id)
+            return
+        turn.is_over = method == "turn/completed"
+        turn.size += len(line)
+        if turn.size > MOST_BYTES:
+            turn.lines.clear()
+        if turn.size <= MOST_BYTES or turn.is_over:
+            turn.lines.append(line)
+        if turn.is_over:
+            self._repeat_later(turn_id, turn, 0)
+
+    def _repeat_later(self, turn_id: str, turn: _Turn, times: int) -> None:
+        if times == len(AGAIN):
+            del self._turns[turn_id]
+        else:
+            turn.timer = self._loop.call_later(AGAIN[times], self._repeat, turn_id, turn, times)
+
+    def _repeat(self, turn_id: str, turn: _Turn, times: int) -> None:
+        self._send(b"".join(turn.lines))
+        self._repeat_later(turn_id, turn, times + 1)
+
+    def stop(self) -> None:
+        for turn_id in list(self._turns):
+            self.forget(turn_id)

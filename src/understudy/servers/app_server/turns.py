@@ -12,9 +12,9 @@ from understudy.protocol.items import ContentPart, InputImage, InputText, Messag
 from understudy.protocol.ops import Cancel
 from understudy.protocol.records import Terms
 from understudy.servers.app_server import params
-from understudy.servers.app_server.app_peer import AppPeer
+from understudy.servers.app_server.app_peer import MOST_WAITING, AppPeer, ThreadViewer
 from understudy.servers.app_server.settings import config_of, thread_settings, turn_overrides
-from understudy.servers.app_server.thread_viewer import MOST_WAITING, ThreadViewer
+from understudy.servers.app_server.threads import loaded
 from understudy.servers.app_server.turn_shape import turn_object
 from understudy.servers.app_server.wire import Json
 from understudy.servers.failures import InvalidParams, InvalidRequest, unknown_kind
@@ -26,13 +26,13 @@ KINDS = ("text", "image", "localImage", "skill", "mention")
 async def start(client: AppPeer, given: Raw | None) -> LineAnswer:
     """A turn of its own: while another runs, it waits for the end of that."""
     asked = params.read(params.StartTurn, given)
-    viewer = await client.loaded(asked.thread_id)
+    viewer = await loaded(client, asked.thread_id)
     handle = viewer.handle
     chosen = turn_overrides(asked)
     if viewer.chosen is not None:
         chosen = viewer.chosen if chosen is None else merge(viewer.chosen, chosen)
     if chosen is not None:
-        config_of(client, handle, chosen)  # raises before anything is promised
+        config_of(client.engine, handle, chosen)  # raises before anything is promised
     message = Message("user", await read_input(asked.input, asked.cwd or handle.facts.cwd, handle))
     op = handle.message(message, chosen, terms=await _terms(asked.output_schema), own_turn=True)
     if len(handle.queued) >= MOST_WAITING:
@@ -58,7 +58,7 @@ async def start(client: AppPeer, given: Raw | None) -> LineAnswer:
 
         return LineAnswer({"turn": turn_object(op.message.message_id, "inProgress")}, then_wait)
     turn_id = viewer.id_of_turn(accepted, op.message.message_id)
-    settled = None if chosen is None else _settings_updated(viewer, config_of(client, handle))
+    settled = None if chosen is None else _settings_updated(viewer, config_of(client.engine, handle))
 
     def then() -> None:
         if settled is not None:
@@ -76,12 +76,12 @@ def _settings_updated(viewer: ThreadViewer, config: Any) -> tuple[str, Json]:
 async def update_settings(client: AppPeer, given: Raw | None) -> LineAnswer:
     """What is chosen holds from the next turn on."""
     asked = params.read(params.TurnSettings, given)
-    viewer = await client.loaded(asked.thread_id)
+    viewer = await loaded(client, asked.thread_id)
     chosen = turn_overrides(asked)
     before = viewer.chosen
     viewer.choose(chosen)
     try:
-        config = config_of(client, viewer.handle, viewer.chosen)
+        config = config_of(client.engine, viewer.handle, viewer.chosen)
     except AgentError:
         viewer.chosen = before
         raise
@@ -90,7 +90,7 @@ async def update_settings(client: AppPeer, given: Raw | None) -> LineAnswer:
 
 async def steer(client: AppPeer, given: Raw | None) -> Json:
     asked = params.read(params.Steer, given)
-    viewer = await client.loaded(asked.thread_id)
+    viewer = await loaded(client, asked.thread_id)
     message = Message("user", await read_input(asked.input, viewer.handle.facts.cwd, viewer.handle))
     running = viewer.running_turn
     if running is None:
@@ -107,7 +107,7 @@ async def steer(client: AppPeer, given: Raw | None) -> Json:
 async def interrupt(client: AppPeer, given: Raw | None) -> Json:
     """Answered once the turn is over. One that was over before is left alone."""
     asked = params.read(params.Interrupt, given)
-    viewer = await client.loaded(asked.thread_id)
+    viewer = await loaded(client, asked.thread_id)
     if asked.turn_id in viewer.promised:  # it has not begun
         durable = Durable()
         await viewer.handle.submit(Cancel(asked.turn_id), durable=durable)
