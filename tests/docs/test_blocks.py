@@ -37,7 +37,7 @@ TRIED_ELSEWHERE = {
     "CONTRIBUTING.md",
     "evaluation.md",
 }
-IN_ONE_GO = {"rest.md", "quickstart.md", "hooks.md", "many-machines.md"}  # their blocks need a server, or each other
+IN_ONE_GO = {"rest.md", "quickstart.md", "hooks.md", "many-machines.md", "files.md"}  # their blocks need a server, or each other
 INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 0,

@@ -12,6 +12,7 @@ import pytest
 from tests.docs.configuration_page import PAGE, Row, rows, without_effect
 from understudy.config import Config, load_config
 from understudy.config.keys import GUARDING, PASSED_OVER, PROJECT_KEYS, TOP_KEYS, WITHOUT_EFFECT
+from understudy.config.load import CLAUDE_DOC_NAMES, DOC_NAMES
 from understudy.config.mcp_servers import McpServer
 from understudy.config.schema import TreeReader
 from understudy.config.serve import serve_settings
@@ -128,6 +129,7 @@ def at_home(config: Config, paths: tuple[Any, ...]) -> list[str]:
 
 
 READ: dict[str, Callable[[Config], Any]] = {
+    "project_doc_fallback_filenames": lambda config: list(config.project_doc_names[len(DOC_NAMES) : -len(CLAUDE_DOC_NAMES)]),
     "model_provider": lambda config: config.model_provider,
     "tools.view_image": lambda config: config.view_image,
     "sandbox_workspace_write.writable_roots": lambda config: list(config.sandbox.writable_roots),

@@ -579,6 +579,14 @@ async def _(stage: Stage) -> None:
     assert "And that." in str(messages[1])
 
 
+@shows("project_doc_fallback_filenames")
+async def _(stage: Stage) -> None:
+    (stage.work / "GUIDE.md").write_text("Words of the guide.")
+    for names, told in ((["GUIDE.md"], True), ([], False)):
+        assert ("Words of the guide." in str((await stage.turn([say("x")], project_doc_fallback_filenames=names)).body)) == told
+    (stage.work / "GUIDE.md").unlink()
+
+
 @shows("project_doc_max_bytes")
 async def _(stage: Stage) -> None:
     (stage.work / "AGENTS.md").write_text("0123456789")

@@ -35,7 +35,7 @@ def hello(version: str = "2025-06-18", request_id: int | str = 0) -> dict[str, A
 async def test_the_protocol_version_is_the_client_s_where_we_speak_it(tmp_path: Path, asked: str, agreed: str) -> None:
     async with McpProcess(cwd=tmp_path, protocol_version=asked) as client:
         assert client.server_info == {
-            "capabilities": {"tools": {"listChanged": True}},
+            "capabilities": {"tools": {"listChanged": True}, "prompts": {}},
             "protocolVersion": agreed,
             "serverInfo": {"name": "understudy", "title": "Understudy", "version": __version__},
         }
@@ -52,7 +52,7 @@ async def test_methods_and_their_errors(tmp_path: Path) -> None:
 
         code, message, _ = await error_of("initialize", hello()["params"])
         assert (code, message) == (-32600, "initialize called more than once")
-        for method in ("server/discover", "no/such", "resources/list", "resources/templates/list", "prompts/list", "prompts/get"):
+        for method in ("server/discover", "no/such", "resources/list", "resources/templates/list"):
             assert await error_of(method) == (-32601, f"method not found: {method}", {"method": method})
         assert (await error_of("tools/call"))[0] == -32602
         assert (await error_of("tools/call", {"arguments": {}}))[0] == -32602

@@ -45,7 +45,7 @@ EVERYWHERE: dict[str, dict[str, str]] = {
     "server/discover": {
         "-capabilities.extensions.io.modelcontextprotocol/ui": NOT_OFFERED,
         "-capabilities.logging": NOT_OFFERED,
-        "-capabilities.prompts": NOT_OFFERED,
+        "-capabilities.prompts.listChanged": "ours does not tell of changes: the list is made anew each time",
         "-capabilities.resources": NOT_OFFERED,
     },
     "any tool": SAYS_MORE,

@@ -350,6 +350,9 @@ def _add_state(commands: CommandParsers) -> None:
     )
     add_json(doctor)
     doctor.add_argument("--online", action="store_true", help="also ask the model for one word, with the key")
+    doctor.add_argument(
+        "--files", action="store_true", help="only list the files on disk that say how to work, whether each counts, and why not"
+    )
     doctor.add_argument("--full", action="store_true", help="read every record of the store, even if there are very many")
     add_overrides(doctor)
     backup = add(

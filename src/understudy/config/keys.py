@@ -25,7 +25,8 @@ _USED = _names("""
     model model_provider model_context_window model_auto_compact_token_limit tool_output_token_limit
     model_reasoning_effort model_reasoning_summary
     model_supports_reasoning_summaries model_verbosity approval_policy sandbox_mode disable_response_storage
-    notify project_doc_max_bytes profile hide_agent_reasoning show_raw_agent_reasoning openai_base_url
+    notify project_doc_max_bytes project_doc_fallback_filenames profile
+    hide_agent_reasoning show_raw_agent_reasoning openai_base_url
     cli_auth_credentials_store
     experimental_instructions_file developer_instructions compact_prompt
 """)
@@ -34,7 +35,7 @@ PASSED_OVER = _names("""
     file_opener tui chatgpt_base_url experimental_resume experimental_use_exec_command_tool instructions
     preferred_auth_method internal_originator responses_originator_header_internal_override
     disable_paste_burst features permissions default_permissions web_search approvals_reviewer review_model
-    include_plan_tool include_apply_patch_tool project_doc_fallback_filenames project_root_markers
+    include_plan_tool include_apply_patch_tool project_root_markers
     sandbox_permissions
     agents allow_login_shell analytics apps apps_mcp_product_sku audio auto_review background_terminal_max_timeout browser_use
     check_for_update_on_startup computer_use desktop experimental_compact_prompt_file experimental_realtime_start_instructions

@@ -29,7 +29,14 @@ from understudy.config.model import (
     read_questions,
 )
 from understudy.config.overrides import Assignment, Profile, apply, assignments, choose_profile, merge
-from understudy.config.project import ProjectLayer, project_files, read_project_layer, with_project_servers
+from understudy.config.project import (
+    ProjectLayer,
+    agents_home,
+    claude_home,
+    project_files,
+    read_project_layer,
+    with_project_servers,
+)
 from understudy.config.providers import BUILT_IN, BY_ID, DEFAULT_OF_WIRE, WireApi, built_in_id
 from understudy.config.sandbox import read_sandbox
 from understudy.config.schema import Mismatch, Tree, TreeReader
@@ -42,6 +49,8 @@ from understudy.protocol.records import Overrides
 
 T = TypeVar("T")
 
+DOC_NAMES = ("AGENTS.override.md", "AGENTS.md")
+CLAUDE_DOC_NAMES = ("CLAUDE.md", ".claude/CLAUDE.md")
 PROJECT_DOC_MAX_BYTES = 32 * 1024
 MOST_DOC_BYTES = 16 * 1024 * 1024  # whatever is configured: the files are a repository's, and are held in memory
 COMMAND_SECONDS = 60  # unless the model gives a command a limit of its own
@@ -254,6 +263,7 @@ def build_config(
         disable_response_storage=_first(read.flag("disable_response_storage"), True),
         notify=read.texts("notify") or (),
         project_doc_max_bytes=min(_first(read.count("project_doc_max_bytes", "usize"), PROJECT_DOC_MAX_BYTES), MOST_DOC_BYTES),
+        project_doc_names=_read_doc_names(read),
         show_raw_agent_reasoning=read.flag("show_raw_agent_reasoning") or False,
         hide_agent_reasoning=read.flag("hide_agent_reasoning") or False,
         history_persistence=cast(HistoryPersistence, read.choice("history.persistence", ("save-all", "none")) or "save-all"),
@@ -282,11 +292,23 @@ def build_config(
         budget=read_budget(read, "understudy.budget"),
         call_budget=read_budget(read, "understudy.budget.call"),
         skills=_first(read.flag("understudy.skills"), True),
+        claude_home=claude_home(env),
+        agents_home=agents_home(env),
         hooks_may_allow=read.flag("understudy.hooks.may_allow") or False,
         warnings=warnings,
         assumes_model=bool(notices),
         notices=notices,
     )
+
+
+def _read_doc_names(read: TreeReader) -> tuple[str, ...]:
+    """Claude's come last, since whoever has files for both programs means the other ones for us."""
+    named = read.texts("project_doc_fallback_filenames") or ()
+    for name in named:
+        if name.startswith("/") or ".." in name.split("/") or "\0" in name:
+            wanted = "names of files in a folder of the project, such as `GUIDE.md`"
+            raise read.mismatch("project_doc_fallback_filenames", f"invalid value: `{name}`", wanted)
+    return tuple(dict.fromkeys((*DOC_NAMES, *filter(None, named), *CLAUDE_DOC_NAMES)))
 
 
 def _read_path(read: TreeReader, key: str, cwd: Path, env: Mapping[str, str]) -> Path | None:

@@ -112,6 +112,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     notify: tuple[str, ...]
     questions: QuestionSettings
     project_doc_max_bytes: int
+    project_doc_names: tuple[str, ...]  # below a folder: the first that can be read holds the folder's instructions
     show_raw_agent_reasoning: bool
     hide_agent_reasoning: bool
     history_persistence: HistoryPersistence
@@ -140,6 +141,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     replay: Path | None  # the recording that the provider `replay` plays
     prices: Mapping[str, Mapping[str, float]]  # by model: `input`, `output` and perhaps `cached`, in USD per million tokens
     skills: bool
+    claude_home: str  # where Claude Code has the user's own files
+    agents_home: str  # where those lie that are meant for all agents
     warnings: tuple[str, ...]  # of what the user wrote and does not count as written
     hooks: Mapping[str, Any] = {}  # [hooks] of the user's own file, as written: no call or flag may name programs there
     hooks_may_allow: bool = False  # whether hooks of the user's own files may answer questions

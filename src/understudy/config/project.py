@@ -24,7 +24,8 @@ from understudy.places.placeholders import begins_repository
 
 PROJECT_FILE = ".codex/config.toml"
 SERVERS_FILE = ".mcp.json"
-SKILL_FOLDERS = (".agents/skills", ".codex/skills")
+SKILL_FOLDERS = (".agents/skills", ".codex/skills", ".claude/skills")
+COMMAND_FOLDERS = (".claude/commands", ".codex/prompts")
 
 
 class ProjectLayer(msgspec.Struct, frozen=True):
@@ -57,10 +58,20 @@ def _upwards(cwd: str) -> tuple[str, ...]:
     return tuple(folders)
 
 
-def skill_folders(home: Path, project: Sequence[str]) -> list[str]:
-    """Folders that may hold skills: the user's own, and those of the project. Asked for every conversation."""
+def skill_folders(homes: Sequence[object], project: Sequence[str]) -> list[str]:
+    """Folders that may hold skills: in the user's own homes, and those of the project. Asked for every conversation."""
     folders = [f"{folder}/{name}" for folder in project for name in SKILL_FOLDERS]
-    return [folder for folder in (f"{home}/skills", *folders) if is_there(folder)]
+    return [folder for folder in (*(f"{home}/skills" for home in homes), *folders) if is_there(folder)]
+
+
+def is_marked_untrusted(path: str, projects: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether the nearest folder above it of which the user's configuration says anything is marked as untrusted."""
+    said = [
+        (os.path.realpath(folder), str(table.get("trust_level"))) for folder, table in projects.items() if os.path.isabs(folder)
+    ]
+    levels = dict(sorted(said, key=lambda each: each[1] == "untrusted"))  # the stricter word on one folder counts
+    above = next((folder for folder in _upwards(os.path.dirname(path)) if folder in levels), None)
+    return above is not None and levels[above] == "untrusted"
 
 
 def has_hook_files(cwd: str, home: Path, env: Mapping[str, str]) -> bool:
@@ -74,6 +85,11 @@ def claude_home(env: Mapping[str, str]) -> str:
     """Where Claude Code has its files; nowhere, where nobody says which is the home."""
     named = env.get("CLAUDE_CONFIG_DIR")
     return os.path.abspath(named) if named else f"{env.get('HOME') or '/nonexistent'}/.claude"
+
+
+def agents_home(env: Mapping[str, str]) -> str:
+    """Where files lie that are meant for all agents."""
+    return f"{env.get('HOME') or '/nonexistent'}/.agents"
 
 
 def project_files(cwd: Path, home: Path) -> list[tuple[str, str]]:

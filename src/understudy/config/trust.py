@@ -30,6 +30,7 @@ _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 class OwnFiles(msgspec.Struct, frozen=True):
     digest: str
     contents: Mapping[str, bytes]  # plain files only, by their path below the folder
+    others: tuple[str, ...] = ()  # what is neither file nor folder: links, which are not followed, pipes
 
 
 def read_own_files(folder: Path) -> OwnFiles:
@@ -44,7 +45,8 @@ def read_own_files(folder: Path) -> OwnFiles:
             digest.update(b"%d:" % len(part))
             digest.update(part)
     plain = {path: content for path, (kind, content) in reading.found.items() if kind == b"file"}
-    return OwnFiles(digest.hexdigest(), plain)
+    others = tuple(path for path, (kind, _) in reading.found.items() if kind != b"file")
+    return OwnFiles(digest.hexdigest(), plain, others)
 
 
 def _instructions(root: int) -> list[str]:

@@ -12,9 +12,9 @@ from understudy.config.model import Config
 from understudy.config.project import skill_folders
 from understudy.config.sandbox import places_of
 from understudy.config.trust import TrustStore
+from understudy.engine.setup.disk import MOST_LOOKED_AT
 from understudy.engine.setup.skills import (
     MOST_CHARACTERS,
-    MOST_LOOKED_AT,
     MOST_SKILLS,
     Skills,
     find_skills,
@@ -55,13 +55,13 @@ def names(skills: Skills) -> list[str]:
 
 
 def test_the_users_skills_are_found_in_a_constant_order(home: Path, tmp_path: Path) -> None:
-    assert skill_folders(home, [str(tmp_path)]) == []
+    assert skill_folders((home,), [str(tmp_path)]) == []
     path = add(home / "skills", "b")
     add(home / "skills", "a")
     (home / "skills" / "empty").mkdir()
     (home / "skills" / "file").write_text("x")
     add(home / "skills", ".hidden")
-    assert skill_folders(home, [str(tmp_path)]) == [str(home / "skills")]
+    assert skill_folders((home,), [str(tmp_path)]) == [str(home / "skills")]
     assert names(found(home, tmp_path)) == ["a", "b"]
     path.write_text("---\ndescription: Without a name.\n---\n")
     assert [(skill.name, skill.description) for skill in found(home, tmp_path).listed][1] == ("b", "Without a name.")

@@ -66,7 +66,7 @@ class Actions:
     # -- looking
 
     async def _help(self, called: Called) -> None:
-        rows = [*KEYS, ("", ""), *help_lines()]
+        rows = [*KEYS, ("", ""), *help_lines(), *self._chat.help_lines()]
         console = self._teller.console
         table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
         table.add_column(style="bold", min_width=9, max_width=max(console.width // 3, 9))

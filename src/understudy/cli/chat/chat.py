@@ -16,6 +16,7 @@ from understudy.cli.chat.showing import Face, Showing, ShownQuestion
 from understudy.engine.engine import Engine
 from understudy.engine.handle import Handle
 from understudy.engine.log.fold import merge
+from understudy.engine.setup.called import called_by, given_for
 from understudy.engine.turn.approvals import CLIENT
 from understudy.engine.viewers.following import Following, QuietViewer
 from understudy.errors import AgentError, ConversationBusy
@@ -227,8 +228,10 @@ class Chat:
 
     async def send(self, text: str, images: Sequence[str] = ()) -> None:
         """It begins a turn, or is read by the one that runs, with its next request to the model."""
-        parts: list[ContentPart] = [InputImage(image) for image in images]
-        message = Message("user", (*parts, InputText(text)))
+        parts: list[ContentPart] = [*(InputImage(image) for image in images), InputText(text)]
+        if text.lstrip().startswith("/") and (given := self._given_for(text)) is not None:
+            parts.append(given)
+        message = Message("user", tuple(parts))
         chosen, self.chosen = self.chosen, None
         terms = Terms(budget=self._budget) if self._budget is not None and not self.works else None
         try:
@@ -236,6 +239,20 @@ class Chat:
         except AgentError:
             self.chosen = chosen
             raise
+
+    def _given_for(self, text: str) -> InputText | None:
+        setup = self.handle.setup()
+        return given_for(text, setup.config, setup.pins)
+
+    def own_commands(self) -> set[str]:
+        """Names of the commands and skills on disk that can be called here."""
+        setup = self.handle.setup()
+        return {called.name.casefold() for called in called_by(setup.config, setup.pins)}
+
+    def help_lines(self) -> list[tuple[str, str]]:
+        """Of those commands and skills."""
+        setup = self.handle.setup()
+        return [(f"/{each.name} {each.hint}".strip(), each.description) for each in called_by(setup.config, setup.pins)]
 
     def choose(self, overrides: Overrides) -> None:
         """From the next message on."""

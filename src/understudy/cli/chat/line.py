@@ -79,7 +79,7 @@ class Line:
     def _take(self, text: str, *, queue: bool) -> None:
         whole = self._pastes.put_back(text).encode("utf-8", "replace").decode()  # bytes that are no text can be typed too
         try:
-            called = read_slash(whole)
+            called = read_slash(whole, self._chat.own_commands)
         except UnknownSlash as error:
             self._chat.say(str(error))
             return

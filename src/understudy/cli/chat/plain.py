@@ -82,7 +82,7 @@ class PlainTerminal:
         if not line.strip():
             return
         try:
-            called = read_slash(line)
+            called = read_slash(line, self._chat.own_commands)
         except UnknownSlash as error:
             self._chat.say(str(error))
             return

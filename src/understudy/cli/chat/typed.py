@@ -4,6 +4,8 @@ import difflib
 import os
 import re
 import shlex
+import unicodedata
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 
@@ -53,8 +55,11 @@ class UnknownSlash(Exception):
     """The text says what was probably meant."""
 
 
-def read_slash(line: str) -> Called | None:
-    """None: it is a message. A path such as /etc/hosts is one too. Raises `UnknownSlash`."""
+def read_slash(line: str, own: Callable[[], Collection[str]] = tuple) -> Called | None:
+    """None: it is a message. A path such as /etc/hosts is one too, and what calls one of the user's `own` commands.
+
+    Raises `UnknownSlash`.
+    """
     text = line.strip()
     first, _, rest = text.partition(" ")
     if not text.startswith("/") or "/" in first[1:] or "\n" in first:
@@ -62,6 +67,8 @@ def read_slash(line: str) -> Called | None:
     name = first[1:].lower()
     if name in _BY_NAME:
         return Called(_BY_NAME[name], rest.strip())
+    if unicodedata.normalize("NFC", name).casefold() in own():
+        return None
     near = difflib.get_close_matches(name, _BY_NAME, n=1, cutoff=_LIKENESS)
     meant = near[0] if near else next((each for each in _BY_NAME if name and each.startswith(name)), None)
     raise UnknownSlash(f"there is no {first}" + (f"; did you mean /{meant}?" if meant else "; /help lists what there is"))

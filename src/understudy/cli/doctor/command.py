@@ -102,6 +102,10 @@ def _system() -> str:
 
 
 def run(options: Namespace) -> int:
+    if options.files:
+        from understudy.cli.doctor.file_findings import run_files  # few ask
+
+        return run_files(options)
     with ending_tidily():  # what it tries is in a folder of its own
         findings = examine(options)
     broken = any(finding.level == "broken" for finding in findings)

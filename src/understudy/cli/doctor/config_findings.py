@@ -4,7 +4,6 @@ model can be reached.
 
 import asyncio
 import os
-import stat
 import tempfile
 import uuid
 from argparse import Namespace
@@ -20,9 +19,8 @@ from understudy.cli.waiting import wait_for
 from understudy.config.file import read_config_file
 from understudy.config.load import load_config
 from understudy.config.model import Config
-from understudy.config.project import project_folders
 from understudy.engine.services.notifying import find_program
-from understudy.engine.setup.setup import DOC_NAME, Setups
+from understudy.engine.setup.setup import Setups
 from understudy.errors import AgentError, ConfigError, ModelError
 from understudy.models.auth import Credentials
 from understudy.models.model import Prompt
@@ -184,34 +182,15 @@ def default_config() -> Config | None:
 
 
 def _docs(config: Config) -> Iterator[Finding]:
-    """The AGENTS.md files that the model would be given."""
-    left = config.project_doc_max_bytes
-    folders = project_folders(str(config.cwd))
-    for folder in (config.home, *map(Path, reversed(folders))):
-        path = folder / DOC_NAME
-        if not os.path.lexists(path):
-            continue
-        trouble, size = _read_doc(path, within=None if folder == config.home else folders[-1])
-        if not trouble and folder != config.home:
-            trouble = f"only its first {max(left, 0)} bytes are read: raise project_doc_max_bytes" if size > left else ""
-            left -= size
-        yield Finding(CONFIGURATION, DOC_NAME, "warning" if trouble else "ok", f"{path}" + (f": {trouble}" if trouble else ""))
+    """The files whose words the model would be given, and those that it would be, if something were not in the way."""
+    from understudy.cli.doctor.file_findings import instructions
 
-
-def _read_doc(path: Path, within: str | None) -> tuple[str, int]:
-    try:
-        if within and not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(within)):
-            return "a link to a place outside the project, so it is not read; put the text itself there", 0
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return "not a file, so it is not read", 0
-            content = file.read(4 * 1024 * 1024)
-        content.decode()
-    except UnicodeDecodeError as error:
-        return f"not UTF-8 (byte {error.start}); the model gets marks in place of what cannot be read", 0
-    except OSError as error:
-        return f"cannot be read ({error.strerror}), so the model is not told what it says", 0
-    return "", len(content)
+    for row in instructions(config):
+        name = os.path.basename(row.path)
+        if row.standing == "counts":
+            yield Finding(CONFIGURATION, name, "warning" if row.why else "ok", row.path + (f": {row.why}" if row.why else ""))
+        elif not row.by_choice:
+            yield Finding(CONFIGURATION, name, "warning", f"{row.path}: {row.why}")
 
 
 def _auth_file(home: Path) -> Iterator[Finding]:

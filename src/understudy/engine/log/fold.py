@@ -165,6 +165,8 @@ class State(msgspec.Struct, eq=False):
                 self.history.add_from_user(message.message, self._accepted_by.pop(message_id, entry.seq))
         if self._behind:
             self._add_told(self._behind)
+        for given in record.given:
+            self.history.add(given, entry.seq)
 
     def _add_told(self, told: list[tuple[Message, int]]) -> None:
         for message, seq in told:

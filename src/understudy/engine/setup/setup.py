@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from understudy.config.home import is_there
+from understudy.config.load import CLAUDE_DOC_NAMES, DOC_NAMES
 from understudy.config.model import Config
-from understudy.config.project import project_folders, skill_folders
+from understudy.config.project import is_marked_untrusted, project_folders, skill_folders
 from understudy.config.providers import BY_ID
 from understudy.config.sandbox import places_of
 from understudy.engine.compaction.limits import ContextLimits
@@ -27,7 +28,7 @@ from understudy.places.masks import Masks
 from understudy.places.places import Places
 from understudy.places.reading import NotForModels, read_for_model
 from understudy.protocol.items import InputText, Message, Usage
-from understudy.protocol.records import Pins
+from understudy.protocol.records import Pins, UserMessage
 from understudy.tools.registry import OfferConditions, find_tool, offered
 
 if TYPE_CHECKING:
@@ -76,7 +77,6 @@ def _text() -> str:
 
 logger = logging.getLogger(__name__)
 
-DOC_NAME = "AGENTS.md"
 KEPT = 32  # configurations that conversations are prepared from; most processes see one or two
 _AFTER_GLOBAL = "\n\n--- project-doc ---\n\n"
 _GLOBAL_MAX_BYTES = 1024 * 1024
@@ -116,7 +116,8 @@ class Setups:
             setup = msgspec.structs.replace(setup, preamble=preamble)
             self._known[id(config)] = config, setup
         settings = _settings_in(private_tmp, places, setup.settings)
-        return msgspec.structs.replace(setup, settings=settings, pins=places.pins())
+        given = partial(_given, config, places) if config.skills else setup.given
+        return msgspec.structs.replace(setup, settings=settings, pins=places.pins(), given=given)
 
     def _prepare(self, config: Config, preamble: tuple[Message, ...], http: HttpClient) -> TurnSetup:
         setup = _prepare(config, preamble, http, self._env)
@@ -303,7 +304,7 @@ def _preamble(config: Config, places: Places) -> tuple[Message, ...]:
 
         messages.append(PLAN_MODE)
     folders = project_folders(str(config.cwd))
-    if config.skills and skill_folders(config.home, folders):
+    if config.skills and skill_folders((config.home, config.agents_home, config.claude_home), folders):
         from understudy.engine.setup.skills import (
             find_skills,
             skills_message,  # few users have any
@@ -317,13 +318,24 @@ def _preamble(config: Config, places: Places) -> tuple[Message, ...]:
     return tuple(messages)
 
 
+def _given(config: Config, places: Places, messages: Iterable[UserMessage]) -> tuple[Message, ...]:
+    """The skills that people name in them."""
+    naming = [each.message for each in messages if "$" in each.message.text()]
+    if not naming:
+        return ()
+    from understudy.engine.setup.skills import skills_named  # few users have any
+
+    return skills_named(naming, config, places)
+
+
 def user_instructions(config: Config, places: Places | None = None, folders: Sequence[str] = ()) -> str | None:
-    """The user's AGENTS.md, then those of the project from its root down to cwd; None where there are none.
+    """The user's own, then those of the project from its root down to cwd; None where there are none.
 
     `folders`: the project's, where they are known already.
     """
     places = places or places_of(config)
-    parts = (global_doc(f"{config.home}/{DOC_NAME}", places), project_docs(places, config.project_doc_max_bytes, folders))
+    own = global_doc(config, places)
+    parts = (None if own is None else own[1], "\n\n".join(text for _, text in project_docs(config, places, folders)))
     return _AFTER_GLOBAL.join(part for part in parts if part) or None
 
 
@@ -341,37 +353,59 @@ def environment_context(config: Config) -> str:
     )
 
 
-def global_doc(path: str, places: Places) -> str | None:
-    if not is_there(path):  # most users have none, and masks cost a hundred calls of a new conversation
-        return None
-    return _read(path, _GLOBAL_MAX_BYTES, places.masks).decode(errors="replace").strip() or None
+def global_doc(config: Config, places: Places) -> tuple[str, str] | None:
+    """The user's own file and what it says: the first that says anything."""
+    for path in (*(f"{config.home}/{name}" for name in DOC_NAMES), f"{config.claude_home}/{CLAUDE_DOC_NAMES[0]}"):
+        if not is_there(path):  # most users have none, and masks cost a hundred calls of a new conversation
+            continue
+        text = (_read(path, _GLOBAL_MAX_BYTES, places.masks) or b"").decode(errors="replace").strip()
+        if text:
+            return path, text
+    return None
 
 
-def project_docs(places: Places, max_bytes: int, folders: Sequence[str] = ()) -> str | None:
-    """Every AGENTS.md from the git root to cwd, within one budget of bytes. Without a git root only cwd's."""
+def project_docs(config: Config, places: Places, folders: Sequence[str] = ()) -> list[tuple[str, str]]:
+    """Of every folder from the git root to cwd the first file by its name that can be read, and what it says, within one budget of
+    bytes. Without a git root only cwd's. What the user marks as untrusted says nothing.
+    """
     cwd = places.pinned[0].path
     if not folders or folders[0] != cwd:  # it may have been reached by a link
         folders = project_folders(cwd)
-    paths = [path for folder in reversed(folders) if is_there(path := f"{folder.rstrip('/')}/{DOC_NAME}")]
-    if not paths:
-        return None  # most have none: nothing has to be pinned, masked or done with anybody's rights
+    there = [paths for folder in reversed(folders) if (paths := _docs_in(folder, config))]
+    if not there:
+        return []  # most have none: nothing has to be pinned, masked or done with anybody's rights
     if (complaint := places.complaint()) is not None:
         logger.warning("no AGENTS.md of the project was read: %s", complaint)
-        return None
-    parts: list[str] = []
-    for path in paths:
-        if max_bytes <= 0:
+        return []
+    left = config.project_doc_max_bytes
+    found: list[tuple[str, str]] = []
+    for paths in there:
+        if left <= 0:
             break
-        data = _read(path, max_bytes, places.masks, within=folders[-1], act=places.act)
-        text = data.decode(errors="replace")
-        if text.strip():
-            parts.append(text)
-            max_bytes -= len(data)
-    return "\n\n".join(parts) or None
+        for path in paths:
+            data = _read(path, left, places.masks, within=folders[-1], act=places.act)
+            if data is None:
+                continue
+            text = data.decode(errors="replace")
+            if text.strip():
+                found.append((path, text))
+                left -= len(data)
+            break
+    return found
 
 
-def _read(path: str, max_bytes: int, masks: Masks, within: str = "/", act: _Act = lambda work: work()) -> bytes:
-    """The head of a plain file; empty for anything else. `act`: opens it with the rights of whoever is to read it.
+def _docs_in(folder: str, config: Config) -> list[str]:
+    """In the order in which they count."""
+    folder = folder.rstrip("/")
+    found = [path for name in config.project_doc_names if is_there(path := f"{folder}/{name}")]
+    if not found:
+        return found
+    own = f"{config.claude_home}/{CLAUDE_DOC_NAMES[0]}"
+    return [path for path in found if path != own and not (config.projects and is_marked_untrusted(path, config.projects))]
+
+
+def _read(path: str, max_bytes: int, masks: Masks, within: str = "/", act: _Act = lambda work: work()) -> bytes | None:
+    """The head of a plain file; None for anything else. `act`: opens it with the rights of whoever is to read it.
 
     A project's file may be a link, but only to a place in that project: it is sent to the model, so one that points at
     a secret elsewhere must not be followed.
@@ -379,10 +413,10 @@ def _read(path: str, max_bytes: int, masks: Masks, within: str = "/", act: _Act 
     try:
         return act(lambda: read_for_model(path, masks, max_bytes, within=within))
     except FileNotFoundError:
-        return b""
+        return None
     except NotForModels as error:
         logger.warning("%s was not read: %s", path, error)
-        return b""
+        return None
     except OSError as error:
         logger.warning("%s was not read: %s", path, error.strerror)
-        return b""
+        return None

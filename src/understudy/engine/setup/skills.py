@@ -3,138 +3,127 @@
 The model is given their list, in which others' words cannot pass for ours.
 """
 
-import logging
-import os
 import re
-from collections import OrderedDict
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from understudy.config.home import state_dir
+from understudy.config.home import is_there
 from understudy.config.model import Config
-from understudy.config.project import SKILL_FOLDERS, project_folders
-from understudy.places.masks import Masks
+from understudy.config.project import SKILL_FOLDERS
+from understudy.engine.setup.disk import MOST_BYTES, Found, in_home, in_tree, may_be_read, project_trees, tell
 from understudy.places.places import Places
 from understudy.places.reading import NotForModels, read_for_model
+from understudy.protocol.items import InputText, Message
 from understudy.text import make_visible
-
-logger = logging.getLogger(__name__)
 
 FILE = "SKILL.md"
 MOST_SKILLS = 64  # that a model is told of; whoever has more wants to choose
-MOST_LOOKED_AT = 1_000  # entries of one folder
 MOST_HEAD_BYTES = 16 * 1024  # of a file, in which name and description have to stand
-MOST_REMEMBERED = 512
+NO_HEAD = "it should begin with `---`, `name:`, `description:` and `---`, each on a line of its own"
 
 _KEY = re.compile(r"([A-Za-z_][\w-]*):(?:[ \t]+(.*))?$")
-
-_known: OrderedDict[tuple[object, ...], "Skill | None"] = OrderedDict()  # what files said, by their state: most never change
-_told: set[str] = set()
+_IMPLICIT = re.compile(rb"^[ \t]+allow_implicit_invocation:[ \t]*false\b", re.MULTILINE)
+_POLICY_FILE = "agents/openai.yaml"  # in which codex has what its front matter does not say
 
 
 class Skill(msgspec.Struct, frozen=True):
     name: str
     description: str
     path: str  # of its file; name and description are as they stand there, for whoever shows them to make safe
+    for_models: bool = True  # they are told of it. False: it is used where a person names it
+    for_people: bool = True  # a person may name it
+    scope: str = "user"
+    hint: str = ""  # what words may follow its name
 
 
 class Skills(msgspec.Struct, frozen=True):
     """What was found, the project's before the user's. Of two with the same name the first counts."""
 
-    listed: tuple[Skill, ...] = ()
+    listed: tuple[Skill, ...] = ()  # for models
     left_out: int = 0  # for their number
+    named: tuple[Skill, ...] = ()  # those that a person may name
 
 
 def find_skills(config: Config, places: Places) -> Skills:
     by_name: dict[str, Skill] = {}
-    for skill in (*_of_project(config, places), *_of_user(config.home, places.masks)):
-        by_name.setdefault(skill.name, skill)
-    listed = sorted(by_name.values(), key=lambda skill: (skill.name, skill.path))  # the same every time, for the provider's cache
-    return Skills(tuple(listed[:MOST_SKILLS]), max(0, len(listed) - MOST_SKILLS))
+    for _, skill in survey_skills(config, places):
+        if skill is not None:
+            by_name.setdefault(skill.name, skill)
+    ordered = sorted(by_name.values(), key=lambda skill: (skill.name, skill.path))  # the same every time, for the provider's cache
+    listed = [skill for skill in ordered if skill.for_models]
+    named = tuple(skill for skill in ordered if skill.for_people)
+    return Skills(tuple(listed[:MOST_SKILLS]), max(0, len(listed) - MOST_SKILLS), named)
 
 
-def _of_user(home: Path, masks: Masks) -> Iterator[Skill]:
-    """The user's own files may be links; what is masked is not read through them."""
-    folder = str(home / "skills")
-    try:
-        with os.scandir(folder) as entries:
-            names = [entry.name for entry, _ in zip(entries, range(MOST_LOOKED_AT + 1), strict=False)]
-    except OSError as error:
-        if not isinstance(error, FileNotFoundError):
-            _tell(f"{folder} was not looked at for skills: {error.strerror}")
-        return
-    if len(names) > MOST_LOOKED_AT:
-        _tell(f"{folder} has more than {MOST_LOOKED_AT} entries: not all of them are looked at for skills")
-    for name in sorted(names[:MOST_LOOKED_AT]):
-        if not name.startswith(".") and (skill := _read_file(f"{folder}/{name}/{FILE}", name, masks)) is not None:
-            yield skill
-
-
-def _read_file(path: str, folder: str, masks: Masks) -> Skill | None:
-    try:
-        found = os.stat(path)
-        state = (path, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, masks.paths)
-        if state in _known:
-            return _known[state]
-        skill = read_skill(read_for_model(path, masks, MOST_HEAD_BYTES), path, folder)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except NotForModels as error:
-        _tell(f"{path} was not read: {error}")
-        return None
-    except OSError as error:
-        _tell(f"{path} was not read: {error.strerror}")
-        return None
-    _known[state] = skill
-    if len(_known) > MOST_REMEMBERED:
-        _known.popitem(last=False)
-    return skill
-
-
-def _of_project(config: Config, places: Places) -> Iterator[Skill]:
-    """From the working directory up, so that the nearer one counts. What a command may not read, the model is not told of."""
-    folders = project_folders(str(config.cwd))
-    own = os.path.realpath(config.home)
-    with_some = [folder for folder in folders if any(os.path.lexists(f"{folder}/{name}") for name in SKILL_FOLDERS)]
-    with_some = [folder for folder in with_some if os.path.realpath(f"{folder}/.codex") != own]  # the user's own home
-    if not with_some:
-        return
-    from understudy.config.trust import TrustStore  # few projects have any
-
-    store = TrustStore(state_dir(config.home) / "trust.json")
-    for folder in with_some:
-        judged = store.judge(Path(folder), config.projects)
-        if judged.files is None:
-            why = "its own files have changed since you trusted it" if judged.standing == "changed" else "it is not trusted"
-            _tell(f"the skills of {folder} are not used, because {why}. Look at what they say; `understudy trust` lets them count")
+def survey_skills(config: Config, places: Places, *, listing: bool = False) -> Iterator[tuple[Found, Skill | None]]:
+    """All that were found, with the skill that it is, where it counts. `listing`: also those of folders that nobody trusts."""
+    for tree in project_trees(config, SKILL_FOLDERS, listing=listing):
+        if tree.files is None:
+            tell(
+                f"the skills of {tree.folder} are not used, because {tree.why}."
+                " Look at what they say; `understudy trust` lets them count"
+            )
             continue
-        for path, content in sorted(judged.files.contents.items()):
-            parts = path.split("/")
-            if len(parts) == 4 and "/".join(parts[:2]) in SKILL_FOLDERS and parts[3] == FILE:
-                skill = read_skill(content[:MOST_HEAD_BYTES], f"{folder}/{path}", parts[2])
-                if skill is not None and (places.doer is None or _may_be_read(skill.path, places)):
-                    yield skill
+        for below in SKILL_FOLDERS:
+            for found in _whole_skills(in_tree(tree, below, config)):
+                policy = tree.files.contents.get(f"{below}/{found.relative.removesuffix(FILE)}{_POLICY_FILE}", b"")
+                yield judge_skill(found, policy, places, "repo")
+    for home in dict.fromkeys((str(config.home), config.agents_home, config.claude_home)):
+        for found in in_home(f"{home}/skills", FILE, places.masks, MOST_HEAD_BYTES):
+            if found.relative.endswith(f"/{FILE}"):
+                yield judge_skill(found, _own_policy(found.path, places), None, "user")
 
 
-def _may_be_read(path: str, places: Places) -> bool:
+def _whole_skills(files: Iterator[Found]) -> Iterator[Found]:
+    """What lies below a skill belongs to it."""
+    skills = sorted((each for each in files if each.relative.endswith(f"/{FILE}")), key=lambda each: each.relative.count("/"))
+    kept: list[str] = []
+    for each in skills:
+        folder = each.relative.removesuffix(FILE)
+        if not any(folder.startswith(above) for above in kept):
+            kept.append(folder)
+            yield each
+
+
+def _own_policy(path: str, places: Places) -> bytes:
+    beside = path.removesuffix(FILE) + _POLICY_FILE
+    if not is_there(beside):
+        return b""
     try:
-        os.close(places.open_for_model(path))
-    except (OSError, NotForModels) as error:
-        _tell(f"{path} is not used: {error}")
-        return False
-    return True
+        return read_for_model(beside, places.masks, MOST_HEAD_BYTES)
+    except (OSError, NotForModels):
+        return b""
 
 
-def read_skill(content: bytes, path: str, folder: str) -> Skill | None:
+def judge_skill(found: Found, policy: bytes, places: Places | None, scope: str) -> tuple[Found, Skill | None]:
     """From the head of its file. A skill has a description; its name may be that of its folder."""
-    fields = front_matter(content.decode("utf-8", "replace"))
+    if found.content is None:
+        return found, None
+    fields = front_matter(found.content[:MOST_HEAD_BYTES].decode("utf-8", "replace"))
     description = " ".join(fields.get("description", "").split())
     if not description:
-        _tell(f"{path} is not used: it should begin with `---`, `name:`, `description:` and `---`, each on a line of its own")
-        return None
-    return Skill(" ".join(fields.get("name", "").split()) or folder, description, path)
+        if found.standing == "counts":
+            tell(f"{found.path} is not used: {NO_HEAD}")
+        return msgspec.structs.replace(found, standing="no", why=NO_HEAD), None
+    if found.standing != "counts":
+        return found, None
+    if places is not None and not may_be_read(found.path, places):
+        return msgspec.structs.replace(found, standing="no", why="who commands run as may not read it"), None
+    return found, Skill(
+        " ".join(fields.get("name", "").split()) or found.path.split("/")[-2],
+        description,
+        found.path,
+        not says(fields, "disable-model-invocation") and _IMPLICIT.search(policy) is None,
+        not says(fields, "user-invocable", "false"),
+        scope,
+        " ".join(fields.get("argument-hint", "").split()),
+    )
+
+
+def says(fields: Mapping[str, str], key: str, *words: str) -> bool:
+    """Whether it says so, or one of `words` in place of that."""
+    return fields.get(key, "").strip("\"' ").lower() in (words or ("true", "yes", "on"))
 
 
 def front_matter(text: str) -> dict[str, str]:
@@ -167,13 +156,6 @@ def _scalar(value: str) -> str:
             inner = value[1:-1]
             return re.sub(r'\\(["\\])', r"\1", inner) if quote == '"' else inner.replace("''", "'")
     return re.sub(r"(?:^|[ \t])#.*", "", value).strip()
-
-
-def _tell(text: str) -> None:
-    """Once a process."""
-    if text not in _told and len(_told) < MOST_LOOKED_AT:
-        _told.add(text)
-        logger.warning("%s", text.encode("unicode_escape", "backslashreplace").decode("ascii") if not text.isprintable() else text)
 
 
 MOST_NAME = 64  # characters
@@ -216,3 +198,40 @@ def _line(skill: Skill) -> str:
 
 def _short(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+_NAMED = re.compile(r"\$([^\W_][\w.:-]*)")
+_MOST_GIVEN = 8  # skills with one message
+
+
+def skills_named(messages: Iterable[Message], config: Config, places: Places) -> tuple[Message, ...]:
+    """The whole of each skill that a person names by `$name`, behind what they said."""
+    words = {word.rstrip(".:-") for message in messages for word in _NAMED.findall(message.text())}
+    if not words:
+        return ()
+    named = [skill for skill in find_skills(config, places).named if skill.name in words][:_MOST_GIVEN]
+    texts = [text for skill in named if (text := skill_text(skill, config, places)) is not None]
+    return tuple(Message("user", (InputText(text),)) for text in texts)
+
+
+def skill_text(skill: Skill, config: Config, places: Places) -> str | None:
+    """As codex gives it to a model; None where it cannot be read any more."""
+    content = _content(skill, config, places)
+    if content is None:
+        return None
+    name, path = make_visible(skill.name), make_visible(skill.path)
+    return f"<skill>\n<name>{name}</name>\n<path>{path}</path>\n{content.decode('utf-8', 'replace')}\n</skill>"
+
+
+def _content(skill: Skill, config: Config, places: Places) -> bytes | None:
+    """Of a project's, the bytes that are trusted."""
+    if skill.scope == "repo":
+        trees = project_trees(config, SKILL_FOLDERS)
+        found = (tree.files.contents.get(skill.path.removeprefix(f"{tree.folder}/")) for tree in trees if tree.files is not None)
+        content = next((each for each in found if each is not None), None)
+        return None if content is None else content[:MOST_BYTES]
+    try:
+        return read_for_model(skill.path, places.masks, MOST_BYTES)
+    except (OSError, NotForModels) as error:
+        tell(f"{skill.path} was not read: {error}")
+        return None

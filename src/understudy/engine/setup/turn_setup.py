@@ -1,6 +1,6 @@
 """What a turn is given of the configuration."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -9,7 +9,7 @@ from understudy.config.model import Config
 from understudy.engine.compaction.limits import ContextLimits
 from understudy.models.model import Model, ToolSpec
 from understudy.protocol.items import Message, Usage
-from understudy.protocol.records import Pins
+from understudy.protocol.records import Pins, UserMessage
 from understudy.tools.host import ToolSettings
 from understudy.tools.tool import Tool
 
@@ -37,5 +37,6 @@ class TurnSetup(msgspec.Struct, frozen=True):
     limits: ContextLimits = ContextLimits()
     notify: "Callable[[CompletedTurn], None] | None" = None  # tells the user's program of a completed turn
     on_question: "Callable[[OpenedQuestion], None] | None" = None  # tells the user's program of a question
+    given: Callable[[Iterable[UserMessage]], tuple[Message, ...]] = lambda _: ()  # what a model gets behind such messages
     hooks: "ConversationHooks | None" = None  # programs of the user's that are told what happens, and may object
     servers: "ConversationServers | None" = None  # whose tools are offered too

@@ -246,7 +246,7 @@ class Turn:
                     raise _Blocked(blocked)
             if self.account is not None:
                 await self.account.check(setup.cost_of)
-            self.record(RequestSent(tuple(state.waiting), self._new_context()))
+            self.record(RequestSent(tuple(state.waiting), self._new_context(), setup.given(state.waiting.values())))
             sent = len(state.history.items)
             try:
                 await self._read_answer()

@@ -127,6 +127,7 @@ class RequestSent(msgspec.Struct, frozen=True, gc=False, tag="request_sent", omi
 
     consumed: tuple[str, ...] = ()
     context: tuple[Message, ...] = ()  # what the model is told of its place, where that is new; empty: as before
+    given: tuple[Message, ...] = ()  # what goes behind the named messages: skills that they name
 
 
 class ItemReceived(msgspec.Struct, frozen=True, gc=False, tag="item", omit_defaults=True):

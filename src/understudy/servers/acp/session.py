@@ -32,6 +32,7 @@ from understudy.protocol.records import (
     UserInputAsked,
     UserMessage,
 )
+from understudy.servers.acp.commands import tell_commands
 from understudy.servers.acp.content import Json
 from understudy.servers.acp.editor_requests import EditorRequests, EditorTexts
 from understudy.servers.acp.projection import Projection
@@ -181,6 +182,7 @@ class EditorSession:
         if self._held:
             lines, self._held = b"".join(self._held), []
             self._sink.send(lines, None)
+        tell_commands(self)
 
     def stop(self) -> None:
         """It is not open any more: what waits is answered."""

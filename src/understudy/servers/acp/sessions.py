@@ -20,6 +20,7 @@ from understudy.protocol.jsonrpc import INTERNAL_ERROR, Request
 from understudy.protocol.ops import Delete, Resume
 from understudy.protocol.records import Entry, Overrides
 from understudy.servers.acp import params
+from understudy.servers.acp.commands import with_called
 from understudy.servers.acp.content import Json, pointed_at, read_prompt
 from understudy.servers.acp.params import McpServer
 from understudy.servers.acp.projection import Projection
@@ -255,7 +256,7 @@ async def prompt(client: EditorPeer, request: Request) -> Json:
     prompts.append(waiting)
     try:
         async with session.sending:
-            content = await read_prompt(asked.prompt)
+            content = with_called(session, await read_prompt(asked.prompt))
             if waiting.cancelled:
                 return CANCELLED
             for path in pointed_at(asked.prompt) if client.gives_texts else ():

@@ -163,11 +163,13 @@ async def list_skills(client: AppPeer, given: Raw | None) -> Json:
 
 def _skills_in(client: AppPeer, cwd: str) -> Json:
     from understudy.config.sandbox import places_of
-    from understudy.engine.setup.skills import find_skills
+    from understudy.engine.setup.skills import find_skills, survey_skills
 
     try:
         config = client.engine.configure(Overrides(cwd=cwd))
-        found = find_skills(config, places_of(config)).listed if config.skills else ()
+        places = places_of(config)
+        found = find_skills(config, places).listed if config.skills else ()
+        broken = [each for each, skill in survey_skills(config, places) if skill is None] if config.skills else []
     except ConfigError as error:
         return {"cwd": cwd, "skills": [], "errors": [{"path": cwd, "message": str(error)}]}
     skills = [
@@ -175,13 +177,13 @@ def _skills_in(client: AppPeer, cwd: str) -> Json:
             "name": skill.name,
             "description": skill.description,
             "path": skill.path,
-            "scope": "user",
+            "scope": skill.scope,
             "enabled": True,
             "pluginId": None,
         }
         for skill in found
     ]
-    return {"cwd": cwd, "skills": skills, "errors": []}
+    return {"cwd": cwd, "skills": skills, "errors": [{"path": each.path, "message": each.why} for each in broken]}
 
 
 async def list_hooks(client: AppPeer, given: Raw | None) -> Json:

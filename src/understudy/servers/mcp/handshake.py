@@ -43,10 +43,13 @@ def is_modern(method: str, params: "Any") -> bool:
     return method in ("server/discover", "subscriptions/listen") or (params is not None and PREFIX.encode() in bytes(params))
 
 
-def server_result(version: str, more: "Mapping[str, Any] | None" = None) -> Result:
+OURS: "Result" = {"prompts": {}}  # capabilities, beside tools, of what we offer
+
+
+def server_result(version: str, more: "Mapping[str, Any]" = OURS) -> Result:
     """`more`: capabilities."""
     return {
-        "capabilities": {"tools": {"listChanged": True}, **(more or {})},
+        "capabilities": {"tools": {"listChanged": True}, **more},
         "protocolVersion": version,
         "serverInfo": server_info(),
     }

@@ -15,6 +15,7 @@ from understudy.servers.failures import InvalidParams
 from understudy.servers.mcp import codex_tools, results
 from understudy.servers.mcp import tool_descriptions as described
 from understudy.servers.mcp.call import AnswerShape, Call, Handler
+from understudy.servers.mcp.handshake import OURS
 
 if TYPE_CHECKING:
     from understudy.servers.mcp.task_methods import Subscriptions
@@ -46,6 +47,13 @@ def _searching():
     from understudy.servers.mcp import searching
 
     return searching
+
+
+@cache
+def _prompts():
+    from understudy.servers import prompts  # few clients ask
+
+    return prompts
 
 
 _TABLE = (
@@ -88,7 +96,15 @@ class Offer(msgspec.Struct, frozen=True):
     subscriptions: "Subscriptions | None" = None  # where something that clients can listen for changes
 
 
-OFFER: Final = Offer(TOOLS)
+async def _list_prompts(call: Call) -> dict[str, Any]:
+    return _prompts().list_prompts(call.client.engine, call.client.caller)
+
+
+async def _get_prompt(call: Call) -> dict[str, Any]:
+    return _prompts().get_prompt(call.client.engine, call.client.caller, call.arguments or b"{}")
+
+
+OFFER: Final = Offer(TOOLS, {"prompts/list": _list_prompts, "prompts/get": _get_prompt}, capabilities=OURS)
 
 
 # -- `tools/call` and `tools/list`, as every era has them

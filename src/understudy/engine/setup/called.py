@@ -1,0 +1,178 @@
+"""What a person can call by its name: commands (`.claude/commands`, `.codex/prompts`, and the user's own) and skills.
+
+A command is a text in which `$ARGUMENTS` stands for the words behind its name and `$1` for the first of them. Nothing in it is run
+or read to make that text: what the model is given may be a request to run something, which is then judged like any other.
+"""
+
+import re
+import shlex
+import unicodedata
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+from understudy.config.home import is_there
+from understudy.config.model import Config
+from understudy.config.project import COMMAND_FOLDERS, project_folders, skill_folders
+from understudy.config.sandbox import places_of
+from understudy.engine.setup.disk import MOST_BYTES, Found, in_home, in_tree, may_be_read, project_trees, tell
+from understudy.engine.setup.skills import Skill, find_skills, front_matter, says, skill_text
+from understudy.errors import BadRequest
+from understudy.places.places import Places
+from understudy.protocol.items import InputText
+from understudy.protocol.records import Pins
+from understudy.text import make_visible
+
+ENDING = ".md"
+MOST_CALLED = 256
+MOST_DESCRIPTION = 300
+MOST_SPELLED_OUT = 1024 * 1024  # characters
+
+_NAME = re.compile(r"[^\W_][\w.-]*(?::[^\W_][\w.-]*)*")
+_PLACE = re.compile(r"\$(ARGUMENTS\b|[1-9](?!\d))")
+_TYPED = re.compile(r"\s*/(\S+)(.*)\Z", re.DOTALL)
+_HEAD = re.compile(r"\A\ufeff?---[ \t]*\r?\n.*?^(?:---|\.\.\.)[ \t]*$\r?\n?", re.DOTALL | re.MULTILINE)
+
+
+class Called(msgspec.Struct, frozen=True):
+    name: str
+    description: str
+    hint: str  # what words may follow its name
+    path: str
+    kind: Literal["command", "skill"] = "command"
+    body: str = ""
+    skill: Skill | None = None
+
+
+def find_called(config: Config, places: Places) -> tuple[Called, ...]:
+    """The nearest first counts, commands before skills; names that differ by case alone are one."""
+    by_name: dict[str, Called] = {}
+    for _, command in survey_commands(config, places):
+        if command is not None:
+            by_name.setdefault(command.name.casefold(), command)
+    if config.skills:
+        for skill in find_skills(config, places).named:
+            name = unicodedata.normalize("NFC", skill.name)
+            if _NAME.fullmatch(name):
+                called = Called(name, shown_line(skill.description), shown_line(skill.hint), skill.path, "skill", skill=skill)
+                by_name.setdefault(name.casefold(), called)
+    return tuple(sorted(by_name.values(), key=lambda each: each.name)[:MOST_CALLED])
+
+
+def survey_commands(config: Config, places: Places, *, listing: bool = False) -> Iterator[tuple[Found, Called | None]]:
+    """All that were found, with the command that it is, where it counts. `listing`: also those of folders that nobody trusts."""
+    for tree in project_trees(config, COMMAND_FOLDERS, listing=listing):
+        if tree.files is None:
+            tell(
+                f"the commands of {tree.folder} are not used, because {tree.why}."
+                " Look at what they say; `understudy trust` lets them count"
+            )
+            continue
+        for below in COMMAND_FOLDERS:
+            for found in in_tree(tree, below, config):
+                if found.relative.endswith(ENDING):
+                    yield _judge(found, places)
+    for folder in (f"{config.home}/prompts", f"{config.claude_home}/commands"):
+        for found in in_home(folder, ENDING, places.masks, MOST_BYTES + 1):
+            yield _judge(found, None)
+
+
+def _judge(found: Found, places: Places | None) -> tuple[Found, Called | None]:
+    if found.content is None:
+        return found, None
+    name = unicodedata.normalize("NFC", found.relative.removesuffix(ENDING).replace("/", ":"))
+    if (why := _wrong(name, found, places)) is not None:
+        if found.standing == "counts":
+            tell(f"{found.path} is not used: {why}")
+        return msgspec.structs.replace(found, standing="no", why=why), None
+    if found.standing != "counts":
+        return found, None
+    text = found.content.decode("utf-8", "replace")
+    fields = front_matter(text)
+    if says(fields, "user-invocable", "false"):
+        return msgspec.structs.replace(found, standing="no", why="it says `user-invocable: false`"), None
+    body = _HEAD.sub("", text, count=1) if fields else text
+    described = fields.get("description", "") or next((line for line in body.splitlines() if line.strip()), "")
+    return found, Called(name, shown_line(described), shown_line(fields.get("argument-hint", "")), found.path, body=body.strip())
+
+
+def _wrong(name: str, found: Found, places: Places | None) -> str | None:
+    if not _NAME.fullmatch(name):
+        return "its name should be letters, digits, `-`, `_` and `.`, and begin with a letter or digit"
+    if len(found.content or b"") > MOST_BYTES:
+        return f"it is larger than {MOST_BYTES} bytes"
+    if not (found.content or b"").strip():
+        return "it is empty"
+    if found.standing == "counts" and places is not None and not may_be_read(found.path, places):
+        return "who commands run as may not read it"
+    return None
+
+
+def shown_line(text: str) -> str:
+    """For a list that people read."""
+    line = make_visible(" ".join(text.split()))
+    return line if len(line) <= MOST_DESCRIPTION else f"{line[: MOST_DESCRIPTION - 1]}…"
+
+
+def find_one(name: str, config: Config, places: Places) -> Called | None:
+    wanted = unicodedata.normalize("NFC", name).casefold()
+    return next((each for each in find_called(config, places) if each.name.casefold() == wanted), None)
+
+
+def given_for(text: str, config: Config, pins: Pins | None = None) -> InputText | None:
+    """What goes behind a message that begins with `/NAME`; None where that names nothing. Raises `BadRequest`."""
+    typed = _TYPED.match(text)
+    if typed is None or not has_called(config):
+        return None
+    places = places_of(config, pins)
+    called = find_one(typed[1], config, places)
+    if called is None:
+        return None
+    told = spell_out(called, typed[2].strip(), config, places)
+    if called.kind == "command":
+        told = f"<command>\n<name>{called.name}</name>\n<path>{make_visible(called.path)}</path>\n{told}\n</command>"
+    return InputText(f"\n\n{told}")
+
+
+def called_by(config: Config, pins: Pins | None = None) -> tuple[Called, ...]:
+    """For the lists of doors: asked for often, so most are spared a closer look."""
+    return find_called(config, places_of(config, pins)) if has_called(config) else ()
+
+
+def has_called(config: Config) -> bool:
+    folders = project_folders(str(config.cwd))
+    if config.skills and skill_folders((config.home, config.agents_home, config.claude_home), folders):
+        return True
+    own = (f"{config.home}/prompts", f"{config.claude_home}/commands")
+    return any(map(is_there, (*own, *(f"{folder}/{name}" for folder in folders for name in COMMAND_FOLDERS))))
+
+
+def spell_out(called: Called, words: str, config: Config, places: Places) -> str:
+    """Raises `BadRequest` where it would be too long, or is gone."""
+    if called.skill is not None:
+        text = skill_text(called.skill, config, places)
+        if text is None:
+            raise BadRequest(f"the skill {called.name} cannot be read any more")
+        return f"{text}\n\nARGUMENTS: {words}" if words else text
+    values = _words_of(words)
+    places_in = _PLACE.findall(called.body)
+    length = len(called.body) + sum(len(_value(each, words, values)) for each in places_in)
+    if length > MOST_SPELLED_OUT:
+        raise BadRequest(f"/{called.name} with these words is {length} characters long; {MOST_SPELLED_OUT} are the most")
+    text = _PLACE.sub(lambda found: _value(found[1], words, values), called.body)
+    return f"{text}\n\nARGUMENTS: {words}" if words and not places_in else text
+
+
+def _words_of(words: str) -> list[str]:
+    try:
+        return shlex.split(words)
+    except ValueError:  # a quote that is not closed
+        return words.split()
+
+
+def _value(place: str, words: str, values: list[str]) -> str:
+    if place == "ARGUMENTS":
+        return words
+    number = int(place)
+    return values[number - 1] if number <= len(values) else ""

@@ -1,0 +1,111 @@
+"""Instructions, skills and commands on disk, as each door has them: the model, MCP prompts, an editor's and the chat's commands."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.scenes import scene
+from tests.e2e.test_acp import scene as editor_scene
+from tests.support.app_client import RpcFailed
+from understudy.testing import RpcError, say, thread_of
+
+
+def plant(user: Path) -> None:
+    """A command and a skill of the user's own."""
+    for path, text in (
+        (".claude/commands/sub/fix.md", "---\ndescription: Fix a ticket.\nargument-hint: NUMBER\n---\nFix ticket $1. $ARGUMENTS\n"),
+        (
+            ".agents/skills/verse/SKILL.md",
+            "---\ndescription: Answer in verse.\ndisable-model-invocation: true\n---\nEvery line rhymes.\n",
+        ),
+    ):
+        (user / path).parent.mkdir(parents=True)
+        (user / path).write_text(text)
+
+
+async def test_a_skill_that_a_message_names_is_given_behind_it_and_stays(tmp_path: Path) -> None:
+    home = tmp_path / "user" / ".codex"
+    plant(home.parent)
+    async with scene([say("Roses."), say("Violets.")], tmp_path, home=home) as (model, client):
+        thread = thread_of(await client.call_tool("codex", prompt="Use $verse"))
+        await client.call_tool("codex-reply", prompt="more", threadId=thread)
+    async with scene([say("Blue.")], tmp_path, home=home) as (later, client):
+        await client.call_tool("codex-reply", prompt="and more", threadId=thread)
+    first = [str(message["content"]) for message in model.requests[0]["messages"]]
+    assert first[-2] == "Use $verse"
+    assert first[-1].startswith("<skill>\n<name>verse</name>\n<path>")
+    assert "Every line rhymes." in first[-1]
+    assert not any(text.startswith("<skills>") for text in first), "it is for people alone"
+    for request in (model.requests[1], later.requests[0]):
+        assert [str(message["content"]) for message in request["messages"]][: len(first)] == first
+
+
+async def test_a_client_of_mcp_has_them_as_prompts(tmp_path: Path) -> None:
+    home = tmp_path / "user" / ".codex"
+    plant(home.parent)
+    async with scene([], tmp_path, home=home) as (_, client):
+        assert client.server_info["capabilities"]["prompts"] == {}
+        listed = (await client.request("prompts/list"))["prompts"]
+        hint = {"name": "arguments", "required": False}
+        assert listed == [
+            {"name": "sub:fix", "description": "Fix a ticket.", "arguments": [{**hint, "description": "NUMBER"}]},
+            {"name": "verse", "description": "Answer in verse.", "arguments": [{**hint, "description": "what follows the name"}]},
+        ]
+        got = await client.request("prompts/get", {"name": "sub:fix", "arguments": {"arguments": "12 soon"}})
+        assert got["messages"] == [{"role": "user", "content": {"type": "text", "text": "Fix ticket 12. 12 soon"}}]
+        for params, said in (
+            ({"name": "sub:fox"}, "Did you mean `sub:fix`?"),
+            ({"name": "sub:fix", "arguments": {"number": "1"}}, "there is no argument 'number'"),
+            ({"name": 5}, "Invalid params of prompts/get"),
+            ({"name": "sub:fix", "arguments": {"arguments": "x" * 70_000}}, "is longer than"),
+        ):
+            with pytest.raises(RpcError) as caught:
+                await client.request("prompts/get", params)
+            assert (caught.value.code, said in str(caught.value.message)) == (-32602, True), caught.value
+
+
+async def test_an_editor_has_them_as_slash_commands(tmp_path: Path) -> None:
+    plant(tmp_path / "home")
+    (tmp_path / "home" / ".codex" / "prompts").mkdir(parents=True)
+    (tmp_path / "home" / ".codex" / "prompts" / "bomb.md").write_text("$ARGUMENTS " * 20_000)
+    async with editor_scene([say("Fixed."), say("As it is.")], tmp_path) as (model, client, work):
+        session = await client.new_session(work)
+        told = await client.update("available_commands_update")
+        assert [(each["name"], each["input"]["hint"]) for each in told["availableCommands"]] == [
+            ("bomb", "what follows the name"),
+            ("sub:fix", "NUMBER"),
+            ("verse", "what follows the name"),
+        ]
+        await client.prompt(session, "/sub:fix 12")
+        await client.prompt(session, "/etc/hosts is a file")
+        with pytest.raises(RpcFailed, match="are the most"):
+            await client.prompt(session, "/bomb " + "x" * 100_000)
+    said = [json.dumps(message["content"]) for message in model.requests[1]["messages"] if message["role"] == "user"]
+    assert any("/sub:fix 12" in text and "Fix ticket 12. 12" in text for text in said)
+    assert any("/etc/hosts is a file" in text and "<command>" not in text for text in said)
+
+
+async def test_the_files_of_a_project_do_nothing_before_it_is_trusted(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    (work / ".claude" / "commands").mkdir(parents=True)
+    (work / ".claude" / "commands" / "go.md").write_text("Go. !`touch made`")
+    (work / ".claude" / "skills" / "x").mkdir(parents=True)
+    (work / ".claude" / "skills" / "x" / "SKILL.md").write_text("---\ndescription: X.\n---\nWords of the project.\n")
+    async with scene([say("No.")], work, home=tmp_path / "user" / ".codex") as (model, client):
+        assert (await client.request("prompts/list"))["prompts"] == []
+        await client.call_tool("codex", prompt="/go and $x", cwd=str(work))
+    assert "Words of the project" not in json.dumps(model.requests)
+    assert not (work / "made").exists()
+
+
+async def test_the_app_server_lists_skills_and_names_broken_ones(tmp_path: Path) -> None:
+    from tests.e2e.test_app_server import scene as app_scene  # not at the top: it has fixtures of its own
+
+    broken = tmp_path / "home" / ".claude" / "skills" / "broken" / "SKILL.md"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("no head")
+    async with app_scene([], tmp_path) as (_, client, work):
+        [row] = (await client.call("skills/list", cwds=[str(work)]))["data"]
+    assert [error["path"] for error in row["errors"]] == [str(broken)]
+    assert "should begin with" in row["errors"][0]["message"]
