@@ -10,7 +10,7 @@ import pytest
 import uvloop
 
 from tests.e2e.scenes import is_alive
-from understudy.sandbox.starting import start_process
+from understudy.sandbox.starting import converse, start_process
 from understudy.testing.waiting import WAIT_SECONDS
 
 LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
@@ -76,3 +76,17 @@ def test_one_that_cannot_be_started_is_told() -> None:
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(start())
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_one_that_is_killed_before_it_is_told_anything_has_said_nothing(loop: str) -> None:
+    async def talk() -> None:
+        pipe = asyncio.subprocess.PIPE
+        process = await start_process("sleep", "1000", stdin=pipe, stdout=pipe, stderr=pipe)
+        process.kill()
+        await process.wait()
+        assert await asyncio.wait_for(converse(process, b"a job"), WAIT_SECONDS) == (b"", b"")
+        assert process.returncode == -9
+
+    with asyncio.Runner(loop_factory=LOOPS[loop]) as runner:
+        runner.run(talk())

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.soak.child_kills import run_child_kills
 from tests.soak.disk_faults import STRACE, run_disk_faults
 from tests.soak.harms import run_harms
 from tests.soak.kills import run_kills
@@ -32,3 +33,8 @@ async def test_nothing_acknowledged_is_lost_by_harm_to_files_of_the_home() -> No
 @pytest.mark.skipif(STRACE is None, reason="no strace to make system calls fail: apt install strace")
 async def test_nothing_acknowledged_is_lost_by_a_disk_that_fails_at_one_moment() -> None:
     await run_disk_faults(first_seed=1, count=20, at_once=2)
+
+
+@pytest.mark.slow
+async def test_a_server_goes_on_whichever_of_its_processes_is_killed_or_stopped() -> None:
+    await run_child_kills(first_seed=1, count=20, at_once=2)

@@ -53,7 +53,7 @@ async def run_worker(module: str, job: bytes, seconds: float) -> WorkerResult | 
     )
     try:
         async with asyncio.timeout(seconds):
-            out, err = await worker.communicate(job)
+            out, err = await converse(worker, job)
     except TimeoutError:
         return None
     finally:
@@ -61,3 +61,20 @@ async def run_worker(module: str, job: bytes, seconds: float) -> WorkerResult | 
             worker.kill()
             await worker.wait()
     return WorkerResult(worker.returncode or 0, out, err.decode(errors="replace")[-2000:])
+
+
+async def converse(worker: asyncio.subprocess.Process, job: bytes) -> tuple[bytes, bytes]:
+    """As `Process.communicate`, which fails where the process is killed before it is given anything, on the event loop uvloop."""
+    assert worker.stdin
+    assert worker.stdout
+    assert worker.stderr
+    _, out, err = await asyncio.gather(_feed(worker.stdin, job), worker.stdout.read(), worker.stderr.read())
+    await worker.wait()
+    return out, err
+
+
+async def _feed(pipe: asyncio.StreamWriter, job: bytes) -> None:
+    with suppress(OSError, RuntimeError):  # the process is gone; uvloop's word for a closed pipe is the second
+        pipe.write(job)
+        await pipe.drain()
+        pipe.close()
