@@ -175,6 +175,7 @@ GROUPS = {
     "serve programs, editors and people": ("mcp-server", "app-server", "acp", "proto", "serve", "open", "token"),
     "conversations": (
         "conversations",
+        "top",
         "show",
         "search",
         "approvals",

@@ -41,6 +41,13 @@ def add_conversations(commands: CommandParsers) -> None:
             action.add_argument("-y", "--yes", action="store_true", help="do not ask first")
     listing.set_defaults(action="list")
 
+    top = add(commands, "top", "conversations.top", "watch what runs, waits and costs now, in all conversations")
+    add_json(top, "one object, with the totals and the conversations")
+    top.add_argument("--once", action="store_true", help="print it once, and end")
+    top.add_argument(
+        "--every", type=_seconds, default=2.0, metavar="SECONDS", help="how often the screen is drawn anew (default: 2)"
+    )
+
     show = add(commands, "show", "conversations.show", "print a conversation for reading")
     add_id_or_last(show)
     add_json(show, "one event per line, with its sequence number")
@@ -272,3 +279,13 @@ def add_store(commands: CommandParsers) -> None:
     )
     for name, metavar in (("source", "FROM"), ("target", "TO")):
         move.add_argument(name, metavar=metavar, help="sqlite, the address of a database without its password, or @FILE with it")
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0.1 <= seconds <= 3600:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds from 0.1 to 3600")
+    return seconds
