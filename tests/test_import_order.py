@@ -57,6 +57,7 @@ ROOMS = {
         "services.searching",
         "",
         "services",
+        "roles",
     ),
     "servers": (
         "process",

@@ -29,7 +29,9 @@ AgentError                     anything we raise on purpose; its text is written
     ├── Unavailable            the database was away for longer than anybody waits
     ├── StoreGone              its files were taken away: this process reads and writes it no more
     ├── Fenced                 another process owns the conversation now
+    ├── HostAway               its files are on a machine that nobody serves now
     └── ConversationBusy       another process runs a turn of it
+        └── StandsElsewhere    its files are on another machine, where it runs
 """
 
 import errno
@@ -227,5 +229,13 @@ class Fenced(StoreError):
     kind = "fenced"
 
 
+class HostAway(StoreError):
+    kind = "host_away"
+
+
 class ConversationBusy(StoreError):
     kind = "conversation_busy"
+
+
+class StandsElsewhere(ConversationBusy):
+    """An op for it is left as a letter."""

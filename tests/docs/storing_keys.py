@@ -39,6 +39,21 @@ async def show_the_lease(folder: Path) -> None:
             assert connection.execute("SELECT extract(epoch FROM lease)::int FROM workers").fetchall() == [(7,)]
 
 
+async def show_the_name_of_the_host(folder: Path) -> None:
+    """`host_name`, where there is a server."""
+    if why_not() is not None:
+        return
+    import psycopg
+
+    folder.mkdir()
+    url = the_server().new_tables()
+    config = {"understudy.store.url": url, "understudy.cluster.host_name": "this-one"}
+    async with ScriptedModel([say("hello")]) as model, McpProcess(model, cwd=folder, home=folder / "home", config=config) as client:
+        assert text_of(await client.call_tool("codex", prompt="hello")) == "hello"
+        with psycopg.connect(url) as connection:
+            assert connection.execute("SELECT host FROM conversations").fetchall() == [("this-one",)]
+
+
 async def show_one_key_of_the_seals(folder: Path) -> None:
     """`audit_key_file`, where there is a server."""
     if why_not() is not None:
@@ -61,5 +76,6 @@ async def show_one_key_of_the_seals(folder: Path) -> None:
 STORING = {
     show_where_conversations_are_kept: ("understudy.store.url", "understudy.store.url_file"),
     show_the_lease: ("understudy.cluster.lease_seconds",),
+    show_the_name_of_the_host: ("understudy.cluster.host_name",),
     show_one_key_of_the_seals: ("understudy.cluster.audit_key_file",),
 }

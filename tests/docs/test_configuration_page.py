@@ -156,6 +156,7 @@ READ: dict[str, Callable[[Config], Any]] = {
     "understudy.store.url": lambda config: read_store_choice(config.home, {}).url or "sqlite",
     "understudy.store.url_file": lambda _: None,
     "understudy.cluster.audit_key_file": lambda _: None,
+    "understudy.cluster.host_name": lambda config: read_store_choice(config.home, {}).host_name,
     "understudy.cluster.lease_seconds": lambda config: int(read_store_choice(config.home, {}).lease_seconds),
     "shell_environment_policy.exclude": lambda config: list(config.shell_environment.exclude),
     "shell_environment_policy.include_only": lambda config: list(config.shell_environment.include_only),

@@ -18,8 +18,8 @@ async def test_conversations_move_as_the_page_says_and_are_gone_on_with(tmp_path
     home = tmp_path / "home"
     program = Program(home, tmp_path)
     pieces = [(block.language, block.text.replace(WRITTEN, url)) for block in blocks() if block.page == PAGE]
-    assert [language for language, _ in pieces] == ["toml", "sh", "sh", "toml"]
-    pieces[3] = (pieces[3][0], pieces[3][1].replace("/etc/understudy/audit.key", str(home / "understudy" / "audit.key")))
+    assert [language for language, _ in pieces] == ["toml", "sh", "sh", "sh", "toml"]
+    pieces[4] = (pieces[4][0], pieces[4][1].replace("/etc/understudy/audit.key", str(home / "understudy" / "audit.key")))
     async with ScriptedModel([say("one"), say("two")]) as model:
         async with McpProcess(model, cwd=tmp_path, home=home) as client:
             thread = (await client.call_tool("codex", prompt="1"))["structuredContent"]["threadId"]

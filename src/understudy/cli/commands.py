@@ -23,7 +23,7 @@ from understudy.cli.arguments.conversations import (
     add_verify,
 )
 from understudy.cli.arguments.running import add_hooks, add_policy, add_running
-from understudy.cli.arguments.serving import add_acp, add_app_server, add_http
+from understudy.cli.arguments.serving import add_acp, add_app_server, add_http, add_workers
 from understudy.cli.ending import INTERRUPTED
 from understudy.cli.exec.options import ACTIONS, OPTIONS, Option, is_exec, options_of
 from understudy.cli.parsing import Parser, program_name, version_text, wrong_usage
@@ -172,7 +172,7 @@ TAKES_COMMAND = (["sandbox"], ["policy", "check"], ["mcp", "add"])  # what stand
 
 GROUPS = {
     "work with the agent": ("chat", "exec", "review", "resume", "demo"),
-    "serve programs, editors and people": ("mcp-server", "app-server", "acp", "proto", "serve", "open", "token"),
+    "serve programs, editors and people": ("mcp-server", "app-server", "acp", "proto", "serve", "open", "token", "workers"),
     "conversations": (
         "conversations",
         "top",
@@ -296,6 +296,7 @@ def build_parser() -> Parser:
     add_transfer(commands)
     add_verify(commands)
     add_store(commands)
+    add_workers(commands)
     add_running(commands)
     add_policy(commands)
     add_hooks(commands)

@@ -71,12 +71,15 @@ OnDisconnect = Literal["interrupt", "keep"]
 _ON_DISCONNECT = ("interrupt", "keep")
 MetricsDoor = Literal["token", "open", "off"]
 _METRICS = ("token", "open", "off")
+Role = Literal["all", "front", "worker"]  # does everything; begins and shows what workers do; works only
 LogFormat = Literal["text", "json"]
 _LOG_FORMATS = ("text", "json")
 
 
 class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     state_dir: Path
+    role: Role = "all"
+    host_name: str | None = None  # of this machine, for the other servers of one database
     host: str = "127.0.0.1"
     port: int = DEFAULT_PORT
     unix: Path | None = None  # a socket to listen on

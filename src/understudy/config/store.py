@@ -19,6 +19,8 @@ SQLITE = "sqlite"
 SCHEMES = ("postgresql://", "postgres://")
 LEASE_SECONDS = 15.0
 SHORTEST_LEASE = 2.0
+MOST_LETTERS = 63
+HOST_NAME_WANTED = "a name of letters, digits, `.`, `_` and `-`, 63 at most"
 _MOST_BYTES = 4096
 _WANTED = '"sqlite", or the address of a database such as "postgresql://understudy@db.internal/understudy"'
 
@@ -27,6 +29,7 @@ class StoreChoice(msgspec.Struct, frozen=True):
     url: str | None = None  # None: SQLite, in the state folder
     lease_seconds: float = LEASE_SECONDS
     audit_key: Path | None = None  # of the seals; None: in the state folder
+    host_name: str | None = None  # of this machine, as the database has it; None: as the system has it
 
 
 def files_of(read: TreeReader, env: Mapping[str, str]) -> list[str | None]:
@@ -73,9 +76,16 @@ def _choice(home: Path, read: TreeReader, env: Mapping[str, str], *, reads_file:
     named = env.get(VARIABLE) or file
     if named and reads_file:
         url = _in_file(expand(named, base=home, env=env), VARIABLE if env.get(VARIABLE) else "understudy.store.url_file")
+    host_name = read.text("understudy.cluster.host_name")
+    if host_name is not None and not is_host_name(host_name):
+        raise Mismatch("understudy.cluster.host_name", f"invalid value: `{host_name}`", HOST_NAME_WANTED)
     key = read.text("understudy.cluster.audit_key_file")
     audit_key = expand(key, base=home, env=env) if key else None
-    return StoreChoice(None if url in (None, SQLITE) else url, LEASE_SECONDS if lease is None else lease, audit_key)
+    return StoreChoice(None if url in (None, SQLITE) else url, LEASE_SECONDS if lease is None else lease, audit_key, host_name)
+
+
+def is_host_name(text: str) -> bool:
+    return 0 < len(text) <= MOST_LETTERS and all(letter.isascii() and (letter.isalnum() or letter in "._-") for letter in text)
 
 
 def _in_file(path: Path, key: str) -> str:

@@ -34,6 +34,7 @@ from understudy.store.log import Listed, Page, Store
 from understudy.store.opening import open_store
 
 if TYPE_CHECKING:
+    from understudy.engine.conversation.elsewhere import TakenUp
     from understudy.engine.listing import Listing, Standing
     from understudy.engine.services.observing import InHand, Observer
     from understudy.engine.services.turns_at_work import TurnsAtWork
@@ -104,11 +105,13 @@ class Engine:
         *,
         for_turn: bool = False,
         terms: Terms | None = None,
+        conversation_id: ConversationId | None = None,
     ) -> Handle:
         """A new conversation of this caller, opened in the log. Raises `AgentError` with nothing recorded where it cannot be, or
         where the caller may not have it.
 
-        `for_turn`: a message follows at once, so that the caller needs room for a turn; `terms`: with these.
+        `for_turn`: a message follows at once, so that the caller needs room for a turn; `terms`: with these. Somebody else may have
+        given it its id.
         """
         for right in ("run", "read"):  # who cannot see it could do nothing with it
             if not caller.may(right, caller.name):
@@ -122,7 +125,8 @@ class Engine:
             self.at_work.check(caller.name)
         if for_turn:
             await self.admit(caller, terms)
-        conversation_id = ConversationId(new_uuid())
+        if conversation_id is None:
+            conversation_id = ConversationId(new_uuid())
         config = self.configure(overrides)
         if config.history_persistence == "none":
             self._logs.in_memory()
@@ -246,6 +250,19 @@ class Engine:
             await self._note_refused(conversation)
             raise
 
+    async def take_up(self, conversation_id: ConversationId) -> "TakenUp":
+        """Do what was left for a conversation of this host, where nobody has it. Raises `AgentError`."""
+        conversation = await self._find(conversation_id)
+        taken = await conversation.take_up()
+        if taken.deletes:
+            await self._delete(conversation, Delete())
+        return taken
+
+    async def end_commands_between_turns(self, reason: str) -> None:
+        """Those that outlive their turns, in conversations in which no turn runs."""
+        known = [one for one in self._conversations.values() if one.runs_commands and not one.turn_runs]
+        await asyncio.gather(*(one.end_commands(reason) for one in known))
+
     async def _note_refused(self, conversation: Conversation) -> None:
         """Where another process has deleted it, those who watch are told. One that was to be deleted here may have been kept."""
         if not conversation.is_forgotten:
@@ -347,6 +364,8 @@ class Engine:
         shared = (self._commands, self._preparing.prepare, self._loop, self.tasks, self._commit_delay, self._watch.wake, self.pace)
         conversation = Conversation(conversation_id, log, *shared)
         conversation.is_observed_by(self.observer, self.at_work, self.accounts)
+        if log.is_remote:
+            conversation.fixes = partial(self.pinned, conversation)
         return conversation
 
     def in_hand(self) -> "InHand":

@@ -82,6 +82,7 @@ class Delete(msgspec.Struct, frozen=True, tag="delete", omit_defaults=True):
     """Forget the conversation for good."""
 
     by: str = LOCAL_NAME
+    there: bool = False  # by whoever reads it as a letter, on the host of its workspace
 
 
 class Undo(msgspec.Struct, frozen=True, tag="undo", omit_defaults=True):

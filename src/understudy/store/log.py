@@ -145,6 +145,7 @@ class Batch(msgspec.Struct, frozen=True):
     clears_text: bool = False
     releases: bool = False  # the claim is given back with it, in one step: whoever sees these entries can have it
     takes_letters: int = 0  # letters up to this number have been accepted with this batch
+    beside: ConversationId | None = None  # on the host of that one, with the same workspace: a copy of it
     made_at: float | None = None  # when the conversation was made, where its first record is older: a copy keeps their times
     encoded: tuple[bytes, ...] = ()  # the entries' records, where whoever made the batch has encoded them already
 

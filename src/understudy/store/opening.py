@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 _TABLES = {"store", "cluster"}  # of [understudy]
 
 
-def open_store(home: Path, loop: asyncio.AbstractEventLoop | None = None) -> Store:
-    """Make it where it is not there yet. What becomes of writes is told on `loop`, or, without one, on another thread.
+def open_store(home: Path, loop: asyncio.AbstractEventLoop | None = None, *, host: str | None = None, front: bool = False) -> Store:
+    """Make it where it is not there yet. What becomes of writes is told on `loop`, or, without one, on another thread. Of a
+    database, `host` is the name of this machine there, and a `front` claims nothing.
 
     A database is not asked for anything yet: whether it answers is known with the first answer. Raises `ConfigError`, or
     `StoreError` with a text for people.
@@ -34,7 +35,15 @@ def open_store(home: Path, loop: asyncio.AbstractEventLoop | None = None) -> Sto
     except ImportError as error:
         raise StoreError(f"conversation store: the driver of PostgreSQL is missing ({error}); {how_to_add('postgres')}") from None
     loop = loop or asyncio.get_running_loop()
-    return PostgresLog(state_dir(home), choice.url, loop, lease_seconds=choice.lease_seconds, audit_key=choice.audit_key)
+    return PostgresLog(
+        state_dir(home),
+        choice.url,
+        loop,
+        lease_seconds=choice.lease_seconds,
+        host=host or choice.host_name,
+        front=front,
+        audit_key=choice.audit_key,
+    )
 
 
 def _choose(home: Path) -> "StoreChoice | None":

@@ -75,6 +75,13 @@ def add_http(commands: CommandParsers) -> None:
     )
     serve.add_argument("--no-auth", action="store_true", help="need no token: any program on this machine may call")
     serve.add_argument("--log-format", metavar="FORMAT", help="form of the log: text or json (default: text)")
+    serve.add_argument(
+        "--role",
+        choices=("all", "front", "worker"),
+        default="all",
+        help="with conversations in a database: worker runs turns of this host, front shows and passes on, all does both (default)",
+    )
+    serve.add_argument("--host-name", metavar="NAME", help="the name of this machine among workers (default: the system's)")
     serve.add_argument("--open", action="store_true", help="open the page in a browser, logged in")
     add_overrides(serve)
 
@@ -121,6 +128,22 @@ def add_http(commands: CommandParsers) -> None:
     gone = add(actions, "revoke", "serving.token", "make a token invalid")
     gone.set_defaults(action="revoke")
     gone.add_argument("name", metavar="NAME", help="whose token")
+
+
+def add_workers(commands: CommandParsers) -> None:
+    about = "list the hosts on which turns run, where many machines share a database"
+    workers = add(commands, "workers", "serving.workers", about, more=f"{page_path('many-machines.md')} says how that is set up.")
+    add_json(workers)
+    actions: CommandParsers = workers.add_subparsers(metavar="ACTION", title="actions")
+    drain = add(
+        actions,
+        "drain",
+        "serving.workers:drain",
+        "let a host begin nothing new, and wait until nothing runs there",
+        more="Before an update, say. Exit code 1 where something still runs after `understudy.serve.drain_seconds`. It takes up "
+        "work again when its worker is started anew.",
+    )
+    drain.add_argument("name", metavar="NAME", help="the name of the host")
 
 
 def _port(text: str) -> int:

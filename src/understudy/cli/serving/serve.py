@@ -14,6 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import msgspec
+
 from understudy.cli.settings import read_overrides
 from understudy.cli.stored import open_stored
 from understudy.cli.waiting import wait_for
@@ -38,7 +40,10 @@ def run(options: Namespace) -> int:
     cli = read_overrides(options)
     flags = {name: value for name in _FLAGS if (value := getattr(options, name)) is not None and value is not False}
     flags |= {name: str(Path.cwd() / flags[name]) for name in _PATHS if name in flags}
-    settings = read_serve(find_home(os.environ), cli, flags, os.environ)
+    home = find_home(os.environ)
+    settings = read_serve(home, cli, flags, os.environ)
+    if options.role != "all" or options.host_name is not None:
+        settings = _with_role(settings, home, options)
     cli = [*cli, *((f"understudy.serve.{name}", flags[name]) for name in _PATHS if name in flags)]  # commands cannot read them
     from understudy.servers.process.process import hide_memory
     from understudy.servers.serve.serving import serve
@@ -50,6 +55,20 @@ def run(options: Namespace) -> int:
         return serve(settings, cli, lambda address: _begin(settings, address, opens=options.open))
     finally:
         forget_running(settings.state_dir)
+
+
+def _with_role(settings: ServeSettings, home: Path, options: Namespace) -> ServeSettings:
+    """Raises `ConfigError`."""
+    from understudy.config.store import HOST_NAME_WANTED, is_host_name, read_store_choice
+
+    if options.host_name is not None and not is_host_name(options.host_name):
+        raise ConfigError(f"`--host-name {options.host_name}` should be {HOST_NAME_WANTED}")
+    if options.role != "all" and read_store_choice(home, os.environ).url is None:
+        raise ConfigError(
+            f"`--role {options.role}` is for servers of many machines, which keep conversations in a PostgreSQL database: set "
+            "`understudy.store.url`"
+        )
+    return msgspec.structs.replace(settings, role=options.role, host_name=options.host_name)
 
 
 def _begin(settings: ServeSettings, address: str, *, opens: bool) -> None:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from understudy.engine.conversation.beginning import ENDING, Beginning, Prepare
-from understudy.engine.conversation.elsewhere import Elsewhere
+from understudy.engine.conversation.elsewhere import Elsewhere, TakenUp
 from understudy.engine.conversation.phases import FORGOTTEN, MAY_BE_FORGOTTEN, OURS, Given
 from understudy.engine.conversation.shell import Shell
 from understudy.engine.log.tail import CommitDelay, Told
@@ -241,6 +241,10 @@ class Conversation(Shell):
         """See what other processes have done; `position` is where the store says that it stands."""
         await self._elsewhere.look(position)
 
+    async def take_up(self) -> TakenUp:
+        """On its host: do what was left for it, where nobody has it."""
+        return await self._elsewhere.take_up()
+
     def look_soon(self) -> None:
         self._elsewhere.look_soon()
 
@@ -317,4 +321,5 @@ class Conversation(Shell):
             self._pages.close()
         self.tail.on_failure = self.tail.on_all_written = self.tail.gives_back = self.claim.runs_something = None
         self.standing.effects = ()
+        self.fixes = None
         del self.queue, self._elsewhere, self.beginning, self.long_commands  # they know this one

@@ -2,15 +2,26 @@
 
 import logging
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from understudy.engine.conversation.phases import LEAVING, MAY_BEGIN, OURS, Given
 from understudy.engine.conversation.shell import Shell
 from understudy.engine.ops.sending import begin_next
 from understudy.engine.ops.table import way_of
-from understudy.errors import AgentError, ConversationBusy, UnknownConversation, report_bug
+from understudy.errors import AgentError, ConversationBusy, HostAway, StandsElsewhere, StoreError, UnknownConversation, report_bug
+from understudy.protocol.ops import Delete, Resume, Send
+from understudy.protocol.records import TurnDropped
 from understudy.store.log import Letter, Position
 
 logger = logging.getLogger(__name__)
+
+
+class TakenUp(NamedTuple):
+    """`unrecorded`: letters up to this number asked for nothing that had to be recorded under this epoch."""
+
+    unrecorded: int = 0
+    epoch: int = 0
+    deletes: bool = False  # somebody has asked for that
 
 
 class Elsewhere:
@@ -55,6 +66,8 @@ class Elsewhere:
             return
         if shell.depends_on_others and shell.phase in MAY_BEGIN and not await shell.is_claimed():
             await self._take_over()
+            if shell.claim.is_elsewhere and shell.state.turn is not None:
+                await shell.show_text_elsewhere()
         elif shell.state.turn is not None:
             await shell.show_text_elsewhere()
 
@@ -85,13 +98,66 @@ class Elsewhere:
                 await begin_next(shell)
             if cut is not None and shell.turn_id == cut:
                 shell.tell_taken_over()
+        except StandsElsewhere:
+            if shell.state.turn is not None and not shell.unread and shell.claim.may_ask_again():
+                shell.post(Resume())  # nobody has it there: whoever serves the host is to look
         except ConversationBusy:
             return
         except AgentError as error:
-            level = logging.INFO if isinstance(error, UnknownConversation) else logging.ERROR  # deleting is nobody's fault
+            is_known = isinstance(error, UnknownConversation | HostAway)  # and told to those whom it concerns
+            level = logging.INFO if is_known else logging.ERROR
             logger.log(level, "%s cannot be continued: %s", shell.id, error)
             shell.forget_unread()
             shell.fail_waiting(error)
+
+    # -- on its host, where nobody has it
+
+    async def take_up(self) -> TakenUp:
+        """Settle what a process left that died, and do what lies in the inbox. Raises `AgentError`."""
+        return await self._shell.alone(self._take_up())
+
+    async def _take_up(self) -> TakenUp:
+        shell = self._shell
+        if shell.has_claim or shell.phase not in MAY_BEGIN:
+            return TakenUp()
+        try:
+            await shell.take_claim()
+        except ConversationBusy:
+            return TakenUp()
+        await shell.resume_cut_turn()
+        unrecorded = 0
+        for letter in await shell.letters_waiting():
+            if shell.has_read(letter):
+                continue
+            if shell.turn_runs and shell.is_ending:
+                shell.leave_letters()
+                break
+            if isinstance(letter.op, Delete) and letter.op.there and not shell.turn_runs:
+                return TakenUp(deletes=True)
+            before = shell.state.last_seq
+            await self._do_left(letter)
+            unrecorded = letter.number if shell.state.last_seq == before else 0
+        if shell.state.queued and not shell.turn_runs:
+            await begin_next(shell)
+        if unrecorded:
+            await shell.all_written()
+        return TakenUp(unrecorded, shell.tail.epoch)
+
+    async def _do_left(self, letter: Letter) -> None:
+        shell, op, turn = self._shell, letter.op, self._shell.turn_id
+        shell.note_read(letter)
+        if turn is not None:
+            way_of(op).to_turn(shell, op, turn)
+            return
+        try:
+            await way_of(op).when_idle(shell, op)
+        except StoreError:
+            raise
+        except AgentError as error:
+            logger.info("%s that was left for %s cannot be done: %s", type(op).__name__, shell.id, error)
+            if isinstance(op, Send):
+                shell.note_read(letter)  # it was put back
+                shell.append(TurnDropped(op.message.message_id, str(error)), turn=shell.state.turn or "0")
 
     # -- letters to a turn that runs here
 

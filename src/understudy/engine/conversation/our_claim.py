@@ -4,6 +4,7 @@ The claim is taken for a turn and given back after it. Whoever takes it has to k
 conversation stands comes with the claim, and only what is new is read.
 """
 
+import time
 from collections.abc import Callable
 from enum import Enum
 
@@ -14,6 +15,8 @@ from understudy.engine.log.tail import Tail
 from understudy.errors import ConversationBusy, UnknownConversation
 from understudy.protocol.ids import ConversationId
 from understudy.store.log import NOWHERE, Claim, EventLog, Holder, Position
+
+ASK_SECONDS = 2.0
 
 
 class Inbox(Enum):
@@ -33,6 +36,8 @@ class OurClaim:
         self._tail = tail
         self._letters = letters
         self.runs_something: Callable[[], bool] | None = None  # whether a turn or a command of this conversation is at work here
+        self.is_elsewhere = False  # it was on another host when the claim was last asked for
+        self._asks_again_at = 0.0
         self._claim: Claim | None = None
         self._as_of: int | None = None  # the log's mark of the last claim under which we knew everything and had read all letters
 
@@ -77,6 +82,12 @@ class OurClaim:
     async def _take(self, known: Position | None = None) -> Claim:
         claim = await self._log.claim(self._id, known)
         if isinstance(claim, Holder):
+            from understudy.store.elsewhere import why_not  # another process has it: that is seldom so
+
+            self.is_elsewhere = False
+            if (reason := why_not(self._id, claim)) is not None:
+                self.is_elsewhere = True
+                raise reason
             raise ConversationBusy(f"conversation {self._id} has a turn running in another process")
         self._claim = claim
         claim.on_lost = self._lose
@@ -84,6 +95,14 @@ class OurClaim:
             self._lose()
             raise ConversationBusy(f"conversation {self._id} has been taken by another process")
         return claim
+
+    def may_ask_again(self) -> bool:
+        """Whoever serves the host of the conversation, to look at it: not as often as somebody here would like to know."""
+        now = time.monotonic()
+        if now < self._asks_again_at:
+            return False
+        self._asks_again_at = now + ASK_SECONDS
+        return True
 
     def release(self) -> None:
         if self._claim is not None:

@@ -65,6 +65,7 @@ class Shell:
         self._asks_later = False  # in the next step: a viewer has left that could answer a question
         self._log = log
         self._letters_left = False  # in the inbox, for the turn after the one that runs
+        self.fixes: Callable[[Send], Send] | None = None  # the folders of a message that was left here, where the log is remote
         self._senders: dict[str, str] = {}  # of the messages that wait here for turns of their own
         self._interrupted_elsewhere: str | None = None  # a turn of another process that we have told to end
 
@@ -119,8 +120,8 @@ class Shell:
 
     def check_log(self) -> None:
         """Raises why nothing can be recorded any more, while what runs here is being stopped."""
-        if self.tail.failure is not None:
-            raise self.tail.failure
+        if (failure := self.tail.failure) is not None:
+            raise failure
 
     def note(self, given: Given) -> None:
         self.standing.note(given)
@@ -179,7 +180,7 @@ class Shell:
         self.tail.append(*records, turn=turn)
 
     async def committed(self) -> None:
-        """Wait until all that is known here is in the log, and has been shown. Raises what kept it from getting there."""
+        """Wait until all that is known here is in the log, and has been shown. Raises why it is not."""
         if not self.tail.idle:
             await _until(self.tail.when_durable)
 

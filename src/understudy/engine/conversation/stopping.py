@@ -54,8 +54,10 @@ async def _until_over(
         if end.over.done() or conversation.turn_runs or not conversation.is_written:
             continue  # it ends here, or its end is on its way to the disk: nothing has to be read for that
         await conversation.look()  # another process runs the turn, or did: it may have ended it meanwhile, or died
-        if end.over.done() or await conversation.is_claimed() or not conversation.is_written:
+        if end.over.done() or await conversation.is_claimed() or not conversation.is_written or conversation.unread:
             continue
+        if conversation.claim.is_elsewhere and end.turn and conversation.state.turn == end.turn:
+            continue  # it was left there
         if end.turn and conversation.state.turn == end.turn:
             await submit(Interrupt(end.turn))
         else:  # a process that was about to let go had a claim, and no turn that could have been interrupted

@@ -78,7 +78,7 @@ def forked(
     for of_turn, record in added:
         before = copied[-1].seq
         copied.append(Entry(before + 1, before, of_turn, now, record))
-    return Batch(new_id, 1, 0, tuple(copied), State.read(copied).summary(), creates=True, made_at=now)
+    return Batch(new_id, 1, 0, tuple(copied), State.read(copied).summary(), creates=True, beside=source, made_at=now)
 
 
 async def fork(

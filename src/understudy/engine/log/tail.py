@@ -139,6 +139,11 @@ class Tail:
         return self._epoch - int(self._claims or self._creates)
 
     @property
+    def epoch(self) -> int:
+        """Under which the next append counts."""
+        return self._epoch
+
+    @property
     def idle(self) -> bool:
         return not self.broadcast.queue and not self._unwritten
 

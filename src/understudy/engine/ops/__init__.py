@@ -39,6 +39,10 @@ class Way(Generic[T]):
         summary begin comes after all letters were read.
         """
 
+    async def when_idle(self, shell: "Shell", op: T) -> None:
+        """It was left as a letter on the host of the conversation, and nothing of that runs anywhere. The claim is held."""
+        await self.between_turns(shell, op)
+
     def is_done_by(self, op: T, record: "Record") -> bool:
         """Whether the record says what came of it, whichever process has written it."""
         return False

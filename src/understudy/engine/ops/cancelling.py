@@ -26,8 +26,12 @@ class Cancelling(Way[Cancel]):
         return Accepted(op.message_id, op.turn, effective=effective)
 
     def to_turn(self, shell: "Shell", op: Cancel, turn: str) -> bool:
-        drop_here(shell, op.message_id)
+        if not drop_here(shell, op.message_id) and shell.state.turn_messages.get(turn) == op.message_id:
+            shell.interrupt_turn()
         return True
+
+    async def when_idle(self, shell: "Shell", op: Cancel) -> None:
+        drop_here(shell, op.message_id)
 
 
 WAY = Cancelling()

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from understudy.engine.conversation.beginning import NOTHING_TO_COMPACT
 from understudy.engine.conversation.our_claim import Inbox
 from understudy.engine.ops import Way
 from understudy.errors import BadRequest, ConversationBusy
@@ -30,6 +31,8 @@ class Compacting(Way[Compact]):
         try:
             inbox = await shell.take_claim()
         except ConversationBusy:
+            if shell.claim.is_elsewhere and shell.state.turn is None and not shell.state.history.can_be_summed_up:
+                raise BadRequest(NOTHING_TO_COMPACT) from None
             shell.post(op)
             return Accepted(turn=shell.state.turn or "", joined=True)
         if inbox is Inbox.HAS_LETTERS and await shell.begin_with_letters():
@@ -40,6 +43,9 @@ class Compacting(Way[Compact]):
     def to_turn(self, shell: "Shell", op: Compact, turn: str) -> bool:
         shell.sum_up_soon()
         return True
+
+    async def when_idle(self, shell: "Shell", op: Compact) -> None:
+        await shell.begin_compaction(op.by)
 
 
 WAY = Compacting()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from understudy.engine.conversation.phases import Given
 from understudy.engine.ops import Way
 from understudy.engine.turn.long_commands import DELETED as COMMANDS_END
-from understudy.errors import AgentError, ConversationBusy, UnknownConversation
+from understudy.errors import AgentError, ConversationBusy, StandsElsewhere, UnknownConversation
 from understudy.protocol.ops import Accepted, Delete
 
 if TYPE_CHECKING:
@@ -31,8 +31,11 @@ class Deleting(Way[Delete]):
             if shell.state.sessions.running and await shell.is_claimed():
                 shell.post(Delete())
                 give_up += ENDING_SECONDS
-            while not await shell.alone(_finish(shell, give_up)):  # noqa: ASYNC110  # nothing tells of it
-                await asyncio.sleep(0.01)
+            try:
+                while not await shell.alone(_finish(shell, give_up)):  # noqa: ASYNC110  # nothing tells of it
+                    await asyncio.sleep(0.01)
+            except StandsElsewhere:
+                await _ask_there(shell, op)
         except BaseException:
             shell.note_kept()
             shell.release_if_idle()
@@ -48,6 +51,18 @@ class Deleting(Way[Delete]):
 WAY = Deleting()
 
 
+async def _ask_there(shell: "Shell", op: Delete) -> None:
+    """Raises `ConversationBusy` where it is not done in time: it still may be."""
+    if shell.state.turn is not None:
+        raise ConversationBusy(f"conversation {shell.id} has a turn running: interrupt it before deleting the conversation")
+    shell.post(Delete(op.by, there=True))
+    give_up = asyncio.get_running_loop().time() + ENDING_SECONDS
+    while await shell.is_stored():
+        if asyncio.get_running_loop().time() > give_up:
+            raise ConversationBusy(f"the host of conversation {shell.id} was asked to delete it; it has not done so yet")
+        await asyncio.sleep(0.05)
+
+
 async def _begin(shell: "Shell") -> None:
     shell.check_exists()
     shell.interrupt_turn()
@@ -58,6 +73,9 @@ async def _finish(shell: "Shell", give_up: float) -> bool:
     """False while another process, whose turn is over in the log, has not let go yet."""
     try:
         await shell.take_claim()
+    except StandsElsewhere:
+        await shell.catch_up()
+        raise
     except ConversationBusy:
         await shell.catch_up()
         if shell.state.turn is not None or asyncio.get_running_loop().time() > give_up:

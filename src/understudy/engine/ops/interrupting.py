@@ -39,7 +39,7 @@ async def end_turn(shell: "Shell", op: Interrupt, turn: str | None) -> str | Non
         return running
     if turn not in (None, shell.state.turn):
         return None
-    if shell.state.turn is None and not await shell.may_run_elsewhere():
+    if shell.state.turn is None and not shell.unread and not await shell.may_run_elsewhere():
         return None
     try:
         await shell.take_claim()

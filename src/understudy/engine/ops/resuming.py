@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from understudy.engine.ops import Way
+from understudy.errors import StandsElsewhere
 from understudy.protocol.ops import Accepted, Resume
 
 if TYPE_CHECKING:
@@ -11,7 +12,16 @@ if TYPE_CHECKING:
 
 class Resuming(Way[Resume]):
     async def here(self, shell: "Shell", op: Resume) -> Accepted:
-        return Accepted(turn=await shell.resume())
+        try:
+            return Accepted(turn=await shell.resume())
+        except StandsElsewhere:
+            if shell.state.turn is None or await shell.is_claimed():
+                return Accepted(turn=shell.state.turn)
+            shell.post(op)
+            return Accepted(turn=shell.state.turn, posted=True)
+
+    def to_turn(self, shell: "Shell", op: Resume, turn: str) -> bool:
+        return True  # it runs
 
 
 WAY = Resuming()

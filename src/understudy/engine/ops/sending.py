@@ -51,6 +51,12 @@ class Sending(Way[Send]):
         return await shell.begin(op.message, *left, by=op.by)
 
     def to_turn(self, shell: "Shell", op: Send, turn: str) -> bool:
+        if shell.fixes is not None:  # whoever left it may have been on another machine
+            try:
+                op = _fixed(shell, op)
+            except AgentError as error:
+                shell.append(TurnDropped(op.message.message_id, str(error)), turn=turn)
+                return True
         if op.own_turn:
             shell.append(TurnQueued(op.message), turn=turn)
             shell.note_sender(op.message.message_id, op.by)
@@ -58,8 +64,23 @@ class Sending(Way[Send]):
             shell.append(op.message, turn=turn)
         return True
 
+    async def when_idle(self, shell: "Shell", op: Send) -> None:
+        """Raises what keeps a turn from being begun with it."""
+        op = _fixed(shell, op)
+        if op.own_turn and shell.state.queued:
+            _queue(shell, op)
+        else:
+            await shell.begin(op.message, by=op.by)
+
 
 WAY = Sending()
+
+
+def _fixed(shell: "Shell", op: Send) -> Send:
+    """With the folders of this machine that its message changes to, as they are now. Raises `ConfigError`."""
+    if op.message.parent_message_id is not None and shell.turn_runs:
+        raise BadRequest(FORK_WHILE_RUNNING)
+    return op if shell.fixes is None else shell.fixes(op)
 
 
 def _join(shell: "Shell", record: UserMessage) -> Accepted:
@@ -74,10 +95,11 @@ def _join(shell: "Shell", record: UserMessage) -> Accepted:
 
 def _send_elsewhere(shell: "Shell", op: Send) -> Accepted:
     record = op.message
-    if record.parent_message_id is not None:
+    runs = not shell.claim.is_elsewhere or shell.state.turn is not None
+    if runs and record.parent_message_id is not None:
         raise BadRequest(FORK_WHILE_RUNNING)
     shell.post(op)
-    if op.own_turn:
+    if op.own_turn or not runs:
         return Accepted(record.message_id, "", queued=True)
     if shell.is_interrupted_elsewhere:
         return Accepted(record.message_id, "", held=True)

@@ -10,7 +10,7 @@ import logging
 import os
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
 from understudy.engine.engine import Engine
 from understudy.engine.services.observing import ModelTiming
@@ -214,6 +214,10 @@ class Metrics:
         self._viewers = Gauge("understudy_viewers", "Those who follow a conversation: calls, streams.")
         self._in_memory = Gauge("understudy_conversations_in_memory", "Conversations that this process holds in memory.")
         self._stored = Gauge("understudy_conversations", "Conversations in the store.")
+        self._waiting = Gauge(
+            "understudy_workspaces_waiting", "New workspaces for which no worker has room, among the servers of one database."
+        )
+        self.ask_waiting: Callable[[], Awaitable[int]] | None = None
         self._tokens = Counter("understudy_tokens_total", "Tokens that models counted.", ("direction",))
         self._cost = Counter("understudy_cost_usd_total", "Cost of the answers whose price is known, in US dollars.")
         self._store_bytes = Gauge("understudy_store_bytes", "Size of the store's files.")
@@ -309,8 +313,9 @@ class Metrics:
         try:
             self._store_bytes.value = await self._engine.log.size()
             self._stored.value = await self._engine.log.count()
+            self._waiting.value = None if self.ask_waiting is None else await self.ask_waiting()
         except (StoreError, OSError):
-            self._store_bytes.value = self._stored.value = None  # /readyz tells of it
+            self._store_bytes.value = self._stored.value = self._waiting.value = None  # /readyz tells of it
         self._memory.value = _resident_bytes()
         self._files.value = _open_files()
         times = os.times()

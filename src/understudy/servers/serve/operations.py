@@ -6,7 +6,7 @@ Several observers of one engine, and the one that lets log lines name the conver
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, cast
 
 import msgspec
@@ -132,6 +132,10 @@ class Operations:
 
             retention = Retention(engine, settings.keep_days, settings.max_store_mb, self._metrics.deleted.add)
             self._retaining = asyncio.get_running_loop().create_task(retention.run(RETENTION_SECONDS))
+
+    def count_waiting(self, ask: Callable[[], Awaitable[int]]) -> None:
+        """Workspaces for which no worker has room, among servers that share a database."""
+        self._metrics.ask_waiting = ask
 
     def around(self, app: Application, calls_running: Callable[[], int]) -> Measured:
         """The application as it is served."""

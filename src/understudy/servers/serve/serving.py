@@ -33,6 +33,7 @@ from understudy.servers.process.request_scope import REQUEST
 from understudy.servers.serve.app import App
 from understudy.servers.serve.operations import Operations
 from understudy.servers.unix_sockets import UnixSocket
+from understudy.store.opening import open_store
 
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -127,12 +128,16 @@ async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announ
     principals = Principals(settings)
     context = _tls_context(settings)
     _use_issuer(settings, principals)
-    engine = Engine(cli=cli)
+    engine = _make_engine(settings, cli)
     engine.at_work = TurnsAtWork(settings.concurrency)
     engine.accounts = Accounts(lambda: engine.log, principals.budgets_of)
     engine.where_from = Addresses(settings.trusted_proxies).of_this_request
     operations = Operations(engine, settings)
-    _ = engine.log  # a store that cannot be opened is told now
+    doors, worker = Doors(settings), None
+    if engine.log.is_remote:  # a store that cannot be opened is told now, too
+        from understudy.servers.serve.working import begin_working  # only where servers share a database
+
+        worker = await begin_working(engine, settings, operations, lambda: _address(settings, doors.port))
     known_hosts = [*settings.allow_host, *([urlsplit(settings.public_url).netloc] if settings.public_url else [])]
     guards = Guards(settings.host, settings.port, known_hosts, settings.allow_origin, open_to_all=settings.no_auth)
     app = App(engine, settings, principals, guards, offer)
@@ -154,7 +159,6 @@ async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announ
     )
     config.load()
     state = ServerState()
-    doors = Doors(settings)
     try:
         await doors.open(lambda: Connection(config, state, heads, at_once), context, HEAD_SECONDS)
     except ConfigError:
@@ -170,13 +174,19 @@ async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announ
     announce(_address(settings, doors.port))
     gc.freeze()  # what is there by now stays
     gc.set_threshold(*GARBAGE_THRESHOLDS)
+    if worker is not None:
+        worker.start()
     code = await ending.wait()
     doors.close()
     app.draining = at_once.draining = True
+    if worker is not None:
+        await worker.stop()  # what is left here from now on waits for the next one
     await _drain(app, engine, settings.drain_seconds)
     looking.cancel()
     await operations.stop()
     await engine.close()
+    if worker is not None:
+        worker.close()
     operations.close()
     app.close()
     for connection in tuple(state.connections):
@@ -224,6 +234,17 @@ class Doors:
             self._socket.remove()
         for server in self._servers:
             server.close()
+
+
+def _make_engine(settings: ServeSettings, cli: Sequence[tuple[str, Any]]) -> Engine:
+    if settings.role == "all" and settings.host_name is None:
+        return Engine(cli=cli)
+    open_log = partial(open_store, host=settings.host_name, front=settings.role == "front")
+    if settings.role != "front":
+        return Engine(cli=cli, open_log=open_log)
+    from understudy.engine.roles.front import FrontEngine
+
+    return FrontEngine(cli=cli, open_log=open_log)
 
 
 async def _look_after(app: App, principals: Principals) -> None:

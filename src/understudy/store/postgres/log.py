@@ -5,8 +5,9 @@ import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from understudy.errors import StoreError, Unavailable
@@ -17,10 +18,8 @@ from understudy.store.chain import Seals
 from understudy.store.decoding import ENTRY, LISTED, entries_of, letters_of, listed_of, saved_text_of, sized_entries_of
 from understudy.store.log import (
     NO_CONVERSATION,
-    NOWHERE,
     Batch,
     Committed,
-    Holder,
     Letter,
     Listed,
     Listener,
@@ -31,10 +30,11 @@ from understudy.store.log import (
 )
 from understudy.store.place import prepare_folder
 from understudy.store.postgres import writes
+from understudy.store.postgres.claiming import Claiming
 from understudy.store.postgres.claims import PostgresClaim
 from understudy.store.postgres.connecting import checked_url, place_of
 from understudy.store.postgres.incarnation import Incarnation
-from understudy.store.postgres.processes import has_ended, is_here
+from understudy.store.postgres.processes import host_name
 from understudy.store.postgres.reader import Question, Reader, Rows
 from understudy.store.postgres.searching import DatabaseSearch
 from understudy.store.postgres.upkeep import Upkeep
@@ -44,6 +44,9 @@ from understudy.store.sqlite.cursors import Cursor, finite, read_cursor, write_c
 from understudy.store.sqlite.event_log import READ_AT_ONCE
 from understudy.store.sqlite.writer import Handover
 
+if TYPE_CHECKING:
+    from understudy.store.postgres.hosts import Hosts
+
 logger = logging.getLogger(__name__)
 
 LEASE_SECONDS = 15.0
@@ -52,7 +55,7 @@ LOOKS = 8  # in the time of a lease: whether it still holds, and whether the dat
 _POSITION = "epoch, last_seq, EXISTS(SELECT 1 FROM inbox WHERE conversation = conversations.number), id FROM conversations"
 
 
-class PostgresLog(Upkeep):
+class PostgresLog(Claiming, Upkeep):
     """Raises `StoreError` with a text for people whenever the database cannot do what is asked; `Unavailable` where it is away."""
 
     shared = True
@@ -66,8 +69,10 @@ class PostgresLog(Upkeep):
         *,
         lease_seconds: float = LEASE_SECONDS,
         host: str | None = None,
+        front: bool = False,
         audit_key: Path | None = None,
     ) -> None:
+        """`front`: this process claims nothing; `host` is only its name then."""
         prepare_folder(folder)
         self._place = place_of(url)
         self._url = url = checked_url(url)
@@ -76,10 +81,14 @@ class PostgresLog(Upkeep):
         self._seals.prepare(may_make=False)
         self._held: dict[ConversationId, PostgresClaim] = {}
         self._listening: dict[ConversationId, list[Listener]] = {}
+        self._when_left: Listener | None = None
+        self._to_begin: set[ConversationId] = set()  # that a front end has asked for
         self._time_ahead = time.time() - time.monotonic()  # of what has passed: until the database says what time it is
         self._closed = False
         self._heads = Heads(self._seals, self._look_at_head)
-        self._incarnation = mine = Incarnation(lease_seconds, host)
+        self._is_front = front
+        name = host or host_name()
+        self._incarnation = mine = Incarnation(lease_seconds, f"front {name}" if front else name)
         self._patience = lease_seconds
         self._writer = Writer(url, self._place, mine, self._deliver, self._heads.forget, self._on_lease_ended, lease_seconds)
         self._handover = Handover(loop, self._writer)
@@ -114,7 +123,8 @@ class PostgresLog(Upkeep):
         if claim is not None and keeps and not claim.is_asked_for:
             claim.is_asked_for = True
             done = _noting(claim, done)
-        self._submit(name, lambda worker: writes.append(batch, worker, self._heads, keeps=keeps), done)
+        asked_for = batch.creates and name in self._to_begin
+        self._submit(name, lambda worker: writes.append(batch, worker, self._heads, keeps=keeps, asked_for=asked_for), done)
 
     def save_text(
         self, conversation_id: ConversationId, epoch: int, said: SavedText, done: Committed | None = None, *, adds: bool = False
@@ -173,92 +183,7 @@ class PostgresLog(Upkeep):
         wanted = "SELECT id, last_seq, digest, seal FROM conversations WHERE number = %s"
         return self._writer.connection.execute(wanted, (number,), binary=True).fetchone()
 
-    # -- claims
-
-    async def claim(self, conversation_id: ConversationId, known: Position | None = None) -> PostgresClaim | Holder:
-        while True:
-            if conversation_id in self._held:
-                return Holder()
-            claim = self._held[conversation_id] = PostgresClaim(conversation_id, self._release)
-            if known is NOWHERE:
-                return claim
-            claim.is_asked_for = True
-            try:
-                row, worker = await self._ask_for(conversation_id)
-            except BaseException:
-                self._release(claim)
-                raise
-            taken, epoch, last_seq, letters, digest, seal, host, process, pid, since, holder = row
-            if claim.is_lost or worker != self._incarnation.worker or self._incarnation.is_over:
-                self._forget(claim)  # the lease ended meanwhile
-            elif taken:
-                claim.is_asked_for = claim.is_there = True
-                if epoch:
-                    claim.position = Position(epoch, last_seq, bool(letters))
-                    self._heads.read(conversation_id, epoch + 1, last_seq, (digest, seal))
-                return claim
-            else:
-                self._forget(claim)
-                if not has_ended(process):
-                    return Holder(pid if is_here(process) else None, since, None if host == self._incarnation.host else host)
-                await self._bury(conversation_id, holder)
-
-    async def _ask_for(self, conversation_id: ConversationId) -> tuple[Row, UUID]:
-        answer: asyncio.Future[None] = self._loop.create_future()
-        found: list[tuple[Row, UUID]] = []
-
-        def done(error: BaseException | None) -> None:
-            if not answer.done():
-                if error is None:
-                    answer.set_result(None)
-                else:
-                    answer.set_exception(error)
-
-        self._submit(
-            conversation_id,
-            lambda worker: writes.claim(conversation_id, worker),
-            done,
-            lambda row, worker: found.append((row, worker)),
-            hints=False,
-        )
-        await answer
-        return found[-1]
-
-    async def _bury(self, conversation_id: ConversationId, worker: UUID) -> None:
-        """Its process has ended, on this machine: nobody need wait for its lease."""
-        done: asyncio.Future[BaseException | None] = self._loop.create_future()
-        self._submit(conversation_id, lambda _: [("SELECT u_leave(%s)", (worker,))], done.set_result)
-        error = await done
-        if error is not None:
-            raise error
-
-    def _release(self, claim: PostgresClaim) -> None:
-        name = claim.conversation_id
-        if self._held.get(name) is claim:
-            del self._held[name]
-            if claim.is_asked_for:
-                self._submit(name, lambda worker: writes.release(name, worker))
-
-    def _forget(self, claim: PostgresClaim) -> None:
-        if self._held.get(claim.conversation_id) is claim:
-            del self._held[claim.conversation_id]
-
-    async def holder(self, conversation_id: ConversationId, *, identify: bool = False) -> Holder | None:
-        if conversation_id in self._held:
-            return None
-        rows = await self._rows(
-            "SELECT w.host, w.process, w.pid, extract(epoch FROM k.since)::float8, k.worker FROM claims k JOIN workers w"
-            " ON w.id = k.worker WHERE k.conversation = %s AND k.worker <> %s AND w.seen + w.lease > clock_timestamp()",
-            number_of(conversation_id),
-            self._incarnation.worker,
-        )
-        if not rows:
-            return None
-        host, process, pid, since, worker = rows[0]
-        if has_ended(process):
-            await self._bury(conversation_id, worker)
-            return None
-        return Holder(pid if is_here(process) else None, since, None if host == self._incarnation.host else host)
+    # -- claims and the lease
 
     def _renewed(self, before: Sequence[PostgresClaim], there: Collection[int]) -> None:
         """Those that have been taken from us one by one, by an operator's hand for instance, are lost."""
@@ -317,12 +242,26 @@ class PostgresLog(Upkeep):
 
         return stop
 
-    def _on_hint(self, names: Sequence[str] | None) -> None:
+    @cached_property
+    def hosts(self) -> "Hosts":
+        """Who serves which of them, and what waits there."""
+        from understudy.store.postgres.hosts import Hosts
+
+        return Hosts(self._rows, self._submit, self._incarnation, self._to_begin)
+
+    def listen_for_work(self, told: Listener) -> None:
+        """Be told when something may have been left for this host to do."""
+        self._when_left = told
+        self._reader.listen()
+
+    def _on_hint(self, names: Sequence[str] | None, left: bool) -> None:
         """On the reader's thread."""
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._tell, names)
+            self._loop.call_soon_threadsafe(self._tell, names, left)
 
-    def _tell(self, names: Sequence[str] | None) -> None:
+    def _tell(self, names: Sequence[str] | None, left: bool) -> None:
+        if left and self._when_left is not None:
+            self._when_left()
         for name in tuple(self._listening) if names is None else names:
             for told in tuple(self._listening.get(ConversationId(name), ())):
                 told()

@@ -24,6 +24,7 @@ logger = logging.getLogger(__name__)
 
 RENEWALS = 5  # in the time of a lease
 AGAIN_SECONDS = 0.2
+LEFT = "left"  # the first word of a hint that something is to be done on this host
 WITHOUT_WORK_SECONDS = 60.0
 
 Rows = Sequence[tuple[Any, ...]]
@@ -40,7 +41,8 @@ class Question:
 
 
 class Reader:
-    """`hinted` is told the ids of conversations that others may have changed, or None: perhaps any; `lease_ended`, that it has.
+    """`hinted` is told the ids of conversations that others may have changed, or None: perhaps any, and whether something was left
+    for this host to do; `lease_ended`, that it has.
     Both are called on this thread. `ticked` is given the database's time whenever it was heard, `renewed` which claims there were
     before the lease was renewed, as `claims_there` says, and the numbers of conversations of which the database has them.
     """
@@ -50,7 +52,7 @@ class Reader:
         url: str,
         place: str,
         incarnation: Incarnation,
-        hinted: Callable[[Sequence[str] | None], None],
+        hinted: Callable[[Sequence[str] | None, bool], None],
         lease_ended: Callable[[], None],
         ticked: Callable[[float], None],
         claims_there: Callable[[], Sequence[PostgresClaim]],
@@ -186,7 +188,7 @@ class Reader:
         assert found is not None
         connection.execute(SQL("LISTEN {}").format(Identifier(found[0])))
         self._listens = True
-        self._hinted(None)  # what was said while nobody listened
+        self._hinted(None, True)  # what was said while nobody listened
 
     def _renew(self, connection: Connection[Any]) -> None:
         self._renew_at = time.monotonic() + self._incarnation.lease_seconds / RENEWALS
@@ -211,7 +213,7 @@ class Reader:
     def _take(self, payload: str) -> None:
         worker, *names = payload.split(" ")
         if worker != str(self._incarnation.worker):
-            self._hinted(names)
+            self._hinted(names, worker == LEFT)
 
     def _answer(self, connection: Connection[Any], question: Question) -> None:
         self._at_work_since = time.monotonic()

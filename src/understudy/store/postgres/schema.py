@@ -4,7 +4,7 @@ A change of this schema expands first and contracts a version later: `min_reader
 builds may go on to use the tables. Functions are replaced where they stand; one that needs other arguments gets another name.
 """
 
-VERSION = 2
+VERSION = 3
 MIN_READER = 1
 
 FENCED, GONE, EXISTS, MOVED, OTHER_GROUP, LEASE_ENDED = "UD001", "UD002", "UD003", "UD004", "UD005", "UD006"
@@ -81,6 +81,36 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE INDEX texts_by_place ON texts(place);
     CREATE TABLE indexed(conversation bigint PRIMARY KEY, upto int NOT NULL, folder text NOT NULL);
     """,
+    # Which machine has the files of a conversation, and which process serves them there.
+    """
+    CREATE TABLE hosts(
+        name text PRIMARY KEY,
+        disk uuid NOT NULL,                    -- of the folder whose lock its worker holds
+        worker uuid,                           -- the process that serves it
+        address text NOT NULL,
+        state text NOT NULL,                   -- ready, or draining
+        seen timestamptz NOT NULL,             -- when its worker came, or left
+        lease interval NOT NULL
+    );
+    CREATE TABLE workspaces(
+        host text NOT NULL,
+        path text NOT NULL,
+        kind text NOT NULL DEFAULT 'folder',
+        PRIMARY KEY(host, path)
+    );
+    CREATE INDEX workspaces_by_path ON workspaces(path);
+    CREATE TABLE beginnings(                   -- conversations that front ends want to have begun
+        conversation bigint PRIMARY KEY,
+        id text NOT NULL,
+        path text NOT NULL,
+        host text,                             -- none yet: no worker has room
+        asked timestamptz NOT NULL,
+        op bytea NOT NULL,
+        refused text                           -- why it was not
+    );
+    ALTER TABLE conversations ADD COLUMN host text, ADD COLUMN folder text;  -- none: whoever claims it first has it
+    CREATE INDEX conversations_by_workspace ON conversations(host, folder);
+    """,
 )
 
 # Made anew by each `store init`, in this order.
@@ -93,9 +123,20 @@ END $$;
 CREATE OR REPLACE FUNCTION u_alive(w uuid) RETURNS boolean LANGUAGE sql VOLATILE AS
     'SELECT EXISTS (SELECT 1 FROM workers WHERE id = w AND seen + lease > clock_timestamp())';
 
+-- Whether somebody serves it. One that was ended properly counts as there for a while: it is being started anew, perhaps.
+CREATE OR REPLACE FUNCTION u_there(name_ text) RETURNS boolean LANGUAGE sql VOLATILE AS
+    'SELECT EXISTS (SELECT 1 FROM hosts h LEFT JOIN workers w ON w.id = h.worker
+        WHERE h.name = name_ AND greatest(w.seen + w.lease, h.seen + h.lease) > clock_timestamp())';
+
 -- One channel for each host: a database with other tables of ours, and every other host, wakes nobody here.
 CREATE OR REPLACE FUNCTION u_channel(host text) RETURNS text LANGUAGE sql STABLE AS
     $$ SELECT 'understudy_' || 'about'::regclass::oid || '_' || left(md5(host), 16) $$;
+
+-- Whoever serves that host has something to do. The first word stands where others name the process that says it.
+CREATE OR REPLACE FUNCTION u_hint_work(host text, name text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM pg_notify(u_channel(host), 'left ' || name);
+END $$;
 
 CREATE OR REPLACE FUNCTION u_register(w uuid, host_ text, process_ text, pid_ int, lease_ float8) RETURNS void
     LANGUAGE plpgsql AS $$
@@ -124,12 +165,23 @@ BEGIN
     PERFORM 1 FROM conversations WHERE number = ANY(numbers) ORDER BY number FOR NO KEY UPDATE;
 END $$;
 
-CREATE OR REPLACE FUNCTION u_claim(c bigint, name text, w uuid, OUT taken boolean, OUT epoch_ int, OUT last_seq_ int,
-    OUT letters_ boolean, OUT digest_ bytea, OUT seal_ bytea, OUT host_ text,
-    OUT process_ text, OUT pid_ int, OUT since_ float8, OUT worker_ uuid)
+-- What stands elsewhere is claimed by nobody but processes of that host.
+CREATE OR REPLACE FUNCTION u_claim_here(c bigint, name text, w uuid, OUT taken boolean, OUT epoch_ int, OUT last_seq_ int,
+    OUT letters_ boolean, OUT digest_ bytea, OUT seal_ bytea, OUT host_ text, OUT process_ text, OUT pid_ int, OUT since_ float8,
+    OUT worker_ uuid, OUT elsewhere_ boolean, OUT address_ text, OUT there_ boolean)
     LANGUAGE plpgsql AS $$
+DECLARE mine text;
 BEGIN
     IF NOT u_alive(w) THEN PERFORM u_refuse('UD006', 'the lease has ended'); END IF;
+    SELECT host INTO mine FROM workers WHERE id = w;
+    SELECT host INTO host_ FROM conversations WHERE number = c;
+    elsewhere_ := host_ IS NOT NULL AND host_ <> mine;
+    IF elsewhere_ THEN
+        taken := false;
+        there_ := u_there(host_);
+        SELECT address INTO address_ FROM hosts h WHERE h.name = host_;
+        RETURN;
+    END IF;
     INSERT INTO claims AS k VALUES (c, name, w, clock_timestamp())
         ON CONFLICT (conversation) DO UPDATE SET worker = w, since = clock_timestamp() WHERE k.worker = w OR NOT u_alive(k.worker);
     taken := FOUND;
@@ -139,10 +191,18 @@ BEGIN
         RETURN;
     END IF;
     -- From here on whoever had it before writes nothing more.
-    UPDATE conversations SET epoch = epoch + 1 WHERE number = c RETURNING epoch - 1, last_seq, digest, seal
-        INTO epoch_, last_seq_, digest_, seal_;
+    UPDATE conversations SET epoch = epoch + 1, host = coalesce(host, mine) WHERE number = c
+        RETURNING epoch - 1, last_seq, digest, seal INTO epoch_, last_seq_, digest_, seal_;
     letters_ := EXISTS (SELECT 1 FROM inbox WHERE conversation = c);
 END $$;
+
+-- The same, for builds that know no hosts.
+CREATE OR REPLACE FUNCTION u_claim(c bigint, name text, w uuid, OUT taken boolean, OUT epoch_ int, OUT last_seq_ int,
+    OUT letters_ boolean, OUT digest_ bytea, OUT seal_ bytea, OUT host_ text,
+    OUT process_ text, OUT pid_ int, OUT since_ float8, OUT worker_ uuid)
+    LANGUAGE sql VOLATILE AS
+    'SELECT taken, epoch_, last_seq_, letters_, digest_, seal_, host_, process_, pid_, since_, worker_
+        FROM u_claim_here(c, name, w)';
 
 CREATE OR REPLACE FUNCTION u_release(c bigint, w uuid) RETURNS void LANGUAGE sql AS
     'DELETE FROM claims WHERE conversation = c AND worker = w';
@@ -151,6 +211,7 @@ CREATE OR REPLACE FUNCTION u_leave(w uuid) RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE freed text[];
 BEGIN
     WITH gone AS (DELETE FROM claims WHERE worker = w RETURNING id) SELECT array_agg(id) INTO freed FROM gone;
+    UPDATE hosts SET worker = NULL, seen = clock_timestamp() WHERE worker = w;
     DELETE FROM workers WHERE id = w;
     DELETE FROM groups WHERE worker = w;
     RETURN coalesce(freed, '{}');
@@ -159,8 +220,9 @@ END $$;
 CREATE OR REPLACE FUNCTION u_open(c bigint, name text, w uuid, e int, last int, made float8, at_ float8, summary_ bytea,
     owner_ text, digest_ bytea, seal_ bytea, keeps boolean) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO conversations(number, id, epoch, last_seq, created_at, updated_at, summary, owner, digest, seal)
-        VALUES (c, name, e, last, made, at_, summary_, owner_, digest_, seal_) ON CONFLICT DO NOTHING;
+    INSERT INTO conversations(number, id, epoch, last_seq, created_at, updated_at, summary, owner, digest, seal, host)
+        VALUES (c, name, e, last, made, at_, summary_, owner_, digest_, seal_, (SELECT host FROM workers WHERE id = w))
+        ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN PERFORM u_refuse('UD003', 'it is there already'); END IF;
     IF keeps THEN  -- nobody could know of it, so the claim on it is asked for with its first record
         INSERT INTO claims VALUES (c, name, w, clock_timestamp()) ON CONFLICT DO NOTHING;
@@ -206,6 +268,7 @@ BEGIN
     UPDATE conversations SET letters = letters + 1 WHERE number = c RETURNING letters INTO next;
     IF NOT FOUND THEN PERFORM u_refuse('UD002', 'it is not there'); END IF;
     INSERT INTO inbox VALUES (c, next, op_);
+    PERFORM u_hint_work(host, id) FROM conversations WHERE number = c AND host IS NOT NULL;
 END $$;
 
 CREATE OR REPLACE FUNCTION u_archive(c bigint, archived_ boolean) RETURNS void LANGUAGE plpgsql AS $$
@@ -227,7 +290,9 @@ CREATE OR REPLACE FUNCTION u_spend(name_ text, day_ text, tokens_ bigint, usd fl
 $$;
 
 CREATE OR REPLACE FUNCTION u_delete(c bigint) RETURNS void LANGUAGE sql AS $$
-    DELETE FROM conversations WHERE number = c;
+    WITH gone AS (DELETE FROM conversations WHERE number = c RETURNING host, folder)
+        DELETE FROM workspaces s USING gone WHERE s.host = gone.host AND s.path = gone.folder AND NOT EXISTS
+            (SELECT 1 FROM conversations v WHERE v.host = s.host AND v.folder = s.path AND v.number <> c);
     DELETE FROM records WHERE conversation = c;
     DELETE FROM said WHERE conversation = c;
     DELETE FROM older_digests WHERE conversation = c;

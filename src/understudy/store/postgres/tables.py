@@ -7,6 +7,7 @@ from psycopg.sql import SQL
 
 from understudy.errors import StoreError
 from understudy.store.postgres.schema import FUNCTIONS, MIGRATIONS, MIN_READER, VERSION
+from understudy.store.postgres.schema_of_hosts import FUNCTIONS_OF_HOSTS
 
 _ONE_AT_A_TIME = 7265
 
@@ -22,7 +23,7 @@ def init_tables(connection: Connection[Any], place: str) -> int | None:
         for migration in MIGRATIONS[found:]:
             connection.execute(SQL(cast(Any, migration)))
         if found <= VERSION:
-            connection.execute(SQL(cast(Any, FUNCTIONS)))
+            connection.execute(SQL(cast(Any, FUNCTIONS + FUNCTIONS_OF_HOSTS)))
             connection.execute(
                 "INSERT INTO about(version, min_reader) VALUES (%s, %s) ON CONFLICT (only_row)"
                 " DO UPDATE SET version = excluded.version, min_reader = excluded.min_reader",

@@ -65,8 +65,8 @@ class Heads:
         self._known.clear()
 
 
-def append(batch: Batch, worker: UUID, heads: Heads, *, keeps: bool) -> list[Call]:
-    """`keeps`: a conversation that is made goes on to be claimed."""
+def append(batch: Batch, worker: UUID, heads: Heads, *, keeps: bool, asked_for: bool = False) -> list[Call]:
+    """`keeps`: a conversation that is made goes on to be claimed; `asked_for`: a front end waits for it."""
     number, first, last = number_of(batch.conversation_id), batch.entries[0], batch.entries[-1]
     digest, is_sealed = (FIRST, True) if batch.creates else heads.find(number, batch.epoch, batch.previous_seq)
     encoded = batch.encoded or [_encode(entry.record) for entry in batch.entries]
@@ -95,7 +95,14 @@ def append(batch: Batch, worker: UUID, heads: Heads, *, keeps: bool) -> list[Cal
         [packed(data, PACKED_RECORD) for data in encoded],
         digests,
     )
-    return [head, ("SELECT u_records(%s, %s, %s, %s::text[], %s, %b, %b)", (Int8(number), *columns))]
+    records = "SELECT u_records(%s, %s, %s, %s::text[], %s, %b, %b)", (Int8(number), *columns)
+    return [head, records, *_settle(batch, number, asked_for=asked_for)] if batch.creates else [head, records]
+
+
+def _settle(batch: Batch, number: int, *, asked_for: bool) -> list[Call]:
+    beside = None if batch.beside is None else Int8(number_of(batch.beside))
+    settles: Call = "SELECT u_settle(%s, %s, %s::bigint)", (Int8(number), batch.summary.cwd or None, beside)
+    return [("SELECT u_begun(%s)", (Int8(number),)), settles] if asked_for else [settles]
 
 
 def said(conversation_id: ConversationId, epoch: int, saved: SavedText, *, adds: bool) -> list[Call]:
@@ -131,7 +138,7 @@ def spend(name: str, day: str, spent: Spent) -> list[Call]:
 
 
 def claim(conversation_id: ConversationId, worker: UUID) -> list[Call]:
-    return [("SELECT * FROM u_claim(%s, %s, %s)", (Int8(number_of(conversation_id)), conversation_id, worker))]
+    return [("SELECT * FROM u_claim_here(%s, %s, %s)", (Int8(number_of(conversation_id)), conversation_id, worker))]
 
 
 def release(conversation_id: ConversationId, worker: UUID) -> list[Call]:

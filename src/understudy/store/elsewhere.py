@@ -1,0 +1,28 @@
+"""A conversation whose workspace lies on another host: only a process of that host may claim it."""
+
+from understudy.errors import HostAway, StandsElsewhere, StoreError
+from understudy.store.log import Holder
+
+
+class Elsewhere(Holder, frozen=True):
+    """The host may not be known: of a conversation that nobody has claimed since it came into the database."""
+
+    address: str = ""
+    alive: bool = True  # somebody serves it, or has done so a moment ago
+
+
+def why_not(conversation_id: str, holder: Holder) -> StoreError | None:
+    """Why the conversation cannot be claimed here, where that is because of its host."""
+    if not isinstance(holder, Elsewhere):
+        return None
+    if holder.host is None:
+        return HostAway(
+            f"nobody has gone on with conversation {conversation_id} since it came into this database, so it is on no host yet: "
+            "send to it once on the machine that has its folder"
+        )
+    if not holder.alive:
+        return HostAway(
+            f"This workspace is on host {holder.host}, which is away. Its conversation can be read; it goes on when "
+            f"{holder.host} is back."
+        )
+    return StandsElsewhere(f"conversation {conversation_id} is on host {holder.host}")
