@@ -29,10 +29,10 @@ def server_task(tmp_path: Path, model_url: str, **config: Any) -> dict[str, Any]
     return {"command": SERVER_COMMAND[0], "args": list(SERVER_COMMAND[1:]), "env": env, "cwd": str(work)}
 
 
-async def run_client(command: Sequence[str | Path], *, env: dict[str, str] | None = None) -> Any:
+async def run_client(command: Sequence[str | Path], *, env: dict[str, str] | None = None, cwd: Path | None = None) -> Any:
     """What a client printed, as JSON. Fails with its stderr if it did not end well."""
     process = await asyncio.create_subprocess_exec(
-        *command, env={**os.environ, **(env or {})}, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+        *command, env={**os.environ, **(env or {})}, cwd=cwd, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )
     try:
         async with asyncio.timeout(12 * WAIT_SECONDS):  # these start slowly
