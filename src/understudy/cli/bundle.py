@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 ALREADY_LOADED = frozenset(sys.modules)  # before any bundle could be used
 FIRST_PATH = tuple(sys.path)
 EXTENSION = -1  # in place of a group: a module in machine code, of which only the place is known
-MAGIC = b"understudy bundle 3\n"
+MAGIC = b"understudy bundle 4\n"
 _HEAD = 12  # bytes: the length of the table, and its checksum
 
 Group = tuple[int, int, int]  # where it begins, its length and checksum
 Entry = tuple[str, bool, str, int, int, int]  # file, whether it is a package, compiled file, time and size of the file, group
 Compiled = tuple["Any", ...]  # what Python's compiler of regular expressions hands to `_sre.compile`
 PatternEntry = tuple[str | bytes, int, Compiled]  # the expression, the flags that it is asked for with
-Table = tuple[tuple[str, ...], tuple[tuple[str, int], ...], tuple[Group, ...], dict[str, Entry], tuple[PatternEntry, ...]]
+Table = tuple[tuple[str, ...], tuple[tuple[str, int], ...], tuple[Group, ...], dict[str, Entry]]
 
 
 class Bundle:
@@ -43,6 +43,7 @@ class Bundle:
         self._groups = table[2]
         self._entries = table[3]
         self._codes: dict[str, CodeType] = {}
+        self._patterns: list[PatternEntry] = []  # of the groups that were read, until `re` is there
 
     def find_spec(self, name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None) -> ModuleSpec | None:
         entry = self._entries.get(name)
@@ -68,6 +69,8 @@ class Bundle:
         """Once: it is in use then."""
         if name not in self._codes and name in self._entries:
             self._read_group(self._entries[name][5])
+        if self._patterns:
+            self._know_patterns()
         self._entries.pop(name, None)
         return self._codes.pop(name, None)
 
@@ -78,9 +81,24 @@ class Bundle:
         except OSError:
             return
         if crc32(data) == checksum:
-            self._codes |= marshal.loads(data)
+            codes, patterns = marshal.loads(data)
+            self._codes |= codes
+            self._patterns += patterns
         else:
             _remove_damaged()
+
+    def _know_patterns(self) -> None:
+        """As if they had been compiled in this process: `re` looks there first, and compiles what it does not find."""
+        known: dict[object, object] | None = getattr(sys.modules.get("re"), "_cache", None)
+        machine = sys.modules.get("_sre")
+        if known is None or machine is None:
+            return
+        patterns, self._patterns = self._patterns, []
+        for pattern, flags, compiled in patterns:
+            try:
+                known[type(pattern), pattern, flags] = machine.compile(*compiled)
+            except (TypeError, RuntimeError):  # not for this `re` after all
+                return
 
 
 class _Loader(SourceFileLoader):
@@ -111,30 +129,13 @@ def use_bundle() -> bool:
         file = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return False
-    opened = _open(file) if file > 2 else None  # a standard stream is closed: the server says so, and must not take this for it
-    if opened is None:
+    bundle = _open(file) if file > 2 else None  # a standard stream is closed: the server says so, and must not take this for it
+    if bundle is None:
         os.close(file)
         return False
-    table, start = opened
     own = BuiltinImporter if BuiltinImporter in sys.meta_path else PathFinder
-    sys.meta_path.insert(sys.meta_path.index(own), Bundle(file, start, table))
-    _take_patterns(table[4])
+    sys.meta_path.insert(sys.meta_path.index(own), bundle)
     return True
-
-
-def _take_patterns(patterns: "Sequence[PatternEntry]") -> None:
-    """As if they had been compiled in this process: `re` looks there first, and compiles what it does not find."""
-    import re
-
-    known: dict[object, object] | None = getattr(re, "_cache", None)
-    machine = sys.modules.get("_sre")
-    if known is None or machine is None:
-        return
-    for pattern, flags, compiled in patterns:
-        try:
-            known[type(pattern), pattern, flags] = machine.compile(*compiled)
-        except (TypeError, RuntimeError):  # not for this `re` after all
-            return
 
 
 def _remove_damaged() -> None:
@@ -167,8 +168,7 @@ def folder_time(folder: str) -> int:
         return -1
 
 
-def _open(file: int) -> tuple[Table, int] | None:
-    """The table, and where the groups begin."""
+def _open(file: int) -> Bundle | None:
     try:
         found = os.fstat(file)
         start = os.pread(file, len(MAGIC) + _HEAD, 0)
@@ -182,7 +182,7 @@ def _open(file: int) -> tuple[Table, int] | None:
         fits = table[0] == interpreter_key() and all(folder_time(folder) == time for folder, time in table[1])
     except (OSError, ValueError, EOFError, TypeError):
         return None
-    return (table, len(start) + length) if fits else None
+    return Bundle(file, len(start) + length, table) if fits else None
 
 
 def _is_ours(found: os.stat_result) -> bool:

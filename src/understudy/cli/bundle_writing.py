@@ -28,8 +28,10 @@ from understudy.cli.bundle import (
 
 _WIRES = ("understudy.models.wires.responses", "understudy.models.wires.chat", "understudy.models.wires.anthropic")
 _EXEC = ("understudy.cli.exec.command", "understudy.cli.exec.run", "understudy.cli.exec.json_viewer")
-_SERVERS = ("understudy.servers.mcp.stdio", "understudy.servers.app_server.dispatcher")
+_SERVERS = ("understudy.servers.mcp.stdio", "understudy.servers.app_server.start", "understudy.servers.app_server.dispatcher")
 _OTHER_STARTS = (*_WIRES, "understudy.models.prices", *_EXEC, *_SERVERS)
+_ANSWERS = "understudy.servers.stdio.start"  # with what is imported before it, `initialize` is answered;
+_ANSWERS_EDITORS = ("app_server", "codex_version", "app_server.introduction", "app_server.start", "stdio.stdio_start")
 _MOST = 400  # modules: a first turn needs 340, and what is imported later is not waited for
 _TOGETHER = 16  # modules in a group: they share names, which makes a tenth less to read than one by one
 _SETTLED_SECONDS = 2  # a source that has changed just now may change again within the same second
@@ -58,27 +60,38 @@ def _make(now: int) -> bytes | None:
         import_module(name)
     names += [name for name in sys.modules if name.startswith("understudy.") and name not in {*names, *ALREADY_LOADED}][:_MOST]
     codes: dict[str, CodeType] = {}
-    entries: dict[str, Entry] = {}
+    found: dict[str, tuple[str, bool, str, int, int]] = {}
     for name in names:
-        found = _read(name, sys.modules[name])
-        if found is not None:
-            code, entry = found
-            entries[name] = (*entry, EXTENSION if code is None else len(codes) // _TOGETHER)
+        read = _read(name, sys.modules[name])
+        if read is not None:
+            code, found[name] = read
             if code is not None:
                 codes[name] = code
+    grouped = _groups(list(codes))
+    number_of = {name: number for number, group in enumerate(grouped) for name in group}
+    entries: dict[str, Entry] = {name: (*entry, number_of.get(name, EXTENSION)) for name, entry in found.items()}
     sources = {entry[0] for entry in entries.values()}
     folders = {folder: folder_time(folder) for folder in (*sys.path, *map(os.path.dirname, sources))}
     if max((*folders.values(), *(entry[3] for entry in entries.values()))) > now - _SETTLED_SECONDS:
         return None
     data: list[bytes] = []
     groups: list[Group] = []
-    kept = tuple(codes.items())
-    for first in range(0, len(kept), _TOGETHER):
-        piece = marshal.dumps(dict(kept[first : first + _TOGETHER]))
+    patterns = _patterns(codes)
+    for group in grouped:
+        together = {name: codes[name] for name in group}
+        piece = marshal.dumps((together, [pattern for name in group for pattern in patterns.get(name, ())]))
         groups.append((sum(map(len, data)), len(piece), crc32(piece)))
         data.append(piece)
-    table = marshal.dumps((interpreter_key(), tuple(folders.items()), tuple(groups), entries, _patterns(names)))
+    table = marshal.dumps((interpreter_key(), tuple(folders.items()), tuple(groups), entries))
     return b"".join((MAGIC, len(table).to_bytes(8, "little"), crc32(table).to_bytes(4, "little"), table, *data))
+
+
+def _groups(names: list[str]) -> list[list[str]]:
+    """What is read together: first all that `initialize` is answered with, and no more. Nothing else is waited for as eagerly."""
+    early = names[: names.index(_ANSWERS) + 1] if _ANSWERS in names else []
+    early += [name for name in names if name not in early and name.removeprefix("understudy.servers.") in _ANSWERS_EDITORS]
+    later = [name for name in names if name not in early]
+    return [early] * bool(early) + [later[first : first + _TOGETHER] for first in range(0, len(later), _TOGETHER)]
 
 
 def _read(name: str, module: ModuleType) -> tuple[CodeType | None, tuple[str, bool, str, int, int]] | None:
@@ -100,17 +113,17 @@ def _read(name: str, module: ModuleType) -> tuple[CodeType | None, tuple[str, bo
     return code, (spec.origin, is_package, spec.cached, int(before.st_mtime), before.st_size)
 
 
-def _patterns(names: Iterable[str]) -> tuple[PatternEntry, ...]:
+def _patterns(names: Iterable[str]) -> dict[str, list[PatternEntry]]:
     """The regular expressions that modules and their classes are made with. What was compiled later may be somebody's secret."""
-    held = {id(value) for name in names for value in _values(sys.modules[name])}
     known: dict[tuple[type, str | bytes, int], object] = getattr(re, "_cache", {})
-    found: list[PatternEntry] = []
-    for (_, text, flags), pattern in known.items():
-        if id(pattern) in held and type(text) in (str, bytes):
-            compiled = _compile(text, flags)
-            if compiled is not None:
-                found.append((text, flags, compiled))
-    return tuple(found)
+    asked = {id(pattern): (text, flags) for (_, text, flags), pattern in known.items() if type(text) in (str, bytes)}
+    found: dict[str, list[PatternEntry]] = {}
+    for name in names:
+        for value in _values(sys.modules[name]):
+            text, flags = asked.pop(id(value), ("", 0))
+            if text and (compiled := _compile(text, flags)) is not None:
+                found.setdefault(name, []).append((text, flags, compiled))
+    return found
 
 
 def _values(module: ModuleType) -> list[object]:
