@@ -120,13 +120,16 @@ class Work:
         """Raises `ServerDied`."""
         self._calls += 1
         prompt = f"{self._number}.{self._calls}"
-        match self._random.choice(["shared", "own", "own", "own", "new", "list", "read"]):
+        match self._random.choice(["shared", "own", "own", "own", "new", "list", "read", "search"]):
             case "shared":
                 result = await self._server.call("codex-reply", {"threadId": self._shared, "prompt": prompt})
             case "own" if self._own is not None:
                 result = await self._server.call("codex-reply", {"threadId": self._own, "prompt": prompt})
             case "list":
                 await self._server.call("conversationsList", {})
+                return
+            case "search":
+                await self._server.call("conversationsSearch", {"query": "to"})
                 return
             case "read":
                 await self._server.call("codex-reply", {"threadId": self._own or self._shared})

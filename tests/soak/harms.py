@@ -7,6 +7,7 @@ servers there are, what they do, and how they end is drawn from the seed. As roo
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import random
 import shutil
@@ -126,6 +127,8 @@ class Harm:
                 shared = first["structuredContent"]["threadId"]
                 self._config = (self._home / "config.toml").read_bytes()
                 (self._home / STATE / "tokens.toml").touch(mode=0o600)
+                self._add_own_files()
+                await servers[0].call("conversationsSearch", {"query": "shared"})  # which makes the index
                 async with asyncio.TaskGroup() as group:
                     for number, server in enumerate(servers):
                         group.create_task(self._be_busy(server, Work(server, number, shared, plan.seed, self._before)))
@@ -144,6 +147,15 @@ class Harm:
                 assert "Traceback" not in server.stderr, server.stderr
             await self._see_that_it_works("second", shared, "pipe")
             await self._see_that_nothing_is_lost()
+
+    def _add_own_files(self) -> None:
+        """Of the user: what every turn looks at."""
+        hook = {"hooks": [{"type": "command", "command": "true"}]}
+        (self._home / "hooks.json").write_text(json.dumps({"hooks": {"UserPromptSubmit": [hook]}}))
+        (self._home / "AGENTS.md").write_text("Be brief.\n")
+        skill = self._home / "skills" / "some" / "SKILL.md"
+        skill.parent.mkdir(parents=True)
+        skill.write_text("---\nname: some\ndescription: helps\n---\n")
 
     async def _be_busy(self, server: BusyServer, work: Work) -> None:
         """Until the harm is done, and a few calls more. Each call is answered, or its server is gone."""
@@ -259,12 +271,19 @@ class Harm:
                 if not self._plan.destroys and BUSY not in str(result):
                     assert is_done(result), (result, server.stderr)
                 self._after.note(result, prompt)
+            found = await server.call("conversationsSearch", {"query": f'"to {word} new"'})
+            if not self._plan.destroys and not self._are_rights_harmed:
+                assert found["structuredContent"]["hits"], (found, server.stderr)
         finally:
             await server.end("close" if door == "pipe" else "terminate")
 
     @property
     def _is_token_harmed(self) -> bool:
         return any("token" in each.name for each in self._plan.done)
+
+    @property
+    def _are_rights_harmed(self) -> bool:
+        return os.geteuid() != 0 and any(each.how == "chmod" for each in self._plan.done)
 
     async def _see_that_nothing_is_lost(self) -> None:
         try:

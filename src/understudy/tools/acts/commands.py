@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from understudy.errors import SandboxError, ToolError
@@ -22,7 +23,7 @@ from understudy.sandbox.control import Control
 from understudy.sandbox.denial import no_network
 from understudy.sandbox.spec import Command, Containment
 from understudy.tools.acts.command_output import Capture, Finished, with_line
-from understudy.tools.acts.dependencies import Identity, fingerprint, folders_to_lock, identities, identity, locked
+from understudy.tools.acts.dependencies import Identity, beside_the_loop, fingerprint, folders_to_lock, identities, identity, locked
 from understudy.tools.acts.patches import apply_patch
 from understudy.tools.acts.wildcards import TooWide
 from understudy.tools.calls import CommandRequest, ToolOutput
@@ -45,7 +46,7 @@ _TOO_WIDE = "too wide "
 WAIT_TO_LEAVE, WAIT_TO_CHANGE = 10.0, 60.0  # seconds
 
 
-MakeExecution = Callable[[str, CommandRequest, str, ToolHost], "Execution"]
+MakeExecution = Callable[[str, CommandRequest, str, ToolHost, str], "Execution"]
 
 
 async def run_command(host: ToolHost, call_id: str, request: CommandRequest, make: MakeExecution | None = None) -> ToolOutput:
@@ -65,12 +66,15 @@ async def run_command(host: ToolHost, call_id: str, request: CommandRequest, mak
         case PatchMistake(reason=reason):
             return ToolOutput(f"error: {reason}", success=False)
         case None:
-            return await (make or Execution)(call_id, request, cwd, host).run()
+            judged = (
+                await beside_the_loop(request.argv, partial(_fingerprint, request.argv, cwd, host)) if _is_compared(host) else ""
+            )
+            return await (make or Execution)(call_id, request, cwd, host, judged).run()
 
 
 async def run_for_user(host: ToolHost, call_id: str, argv: Words) -> ToolOutput:
     """A command that the user gave with the task: nobody is asked, and it is contained wherever the mode has a sandbox."""
-    execution = Execution(call_id, CommandRequest(tuple(argv)), host.settings.cwd, host)
+    execution = Execution(call_id, CommandRequest(tuple(argv)), host.settings.cwd, host, "")
     return await execution.run_contained()
 
 
@@ -90,6 +94,27 @@ async def _nothing_to_run(call_id: str, cwd: str, host: ToolHost) -> ToolOutput:
     reason = "command args are empty"
     host.record(CommandStarted(call_id, (), cwd, contained=False), CommandEnded(call_id, "", reason, -1, 0.0))
     return ToolOutput(f"execution error: {reason}", success=False)
+
+
+def _is_compared(host: ToolHost) -> bool:
+    """Whether what a command depends on counts before anybody is asked: nothing contains it, or something was approved before."""
+    compared = host.settings.containment is None
+
+    def key() -> str:
+        nonlocal compared
+        compared = True
+        return ""
+
+    host.is_approved(key)
+    return compared
+
+
+def _fingerprint(argv: Words, cwd: str, host: ToolHost) -> str:
+    """Another one each time where not all of it can be watched: it is then approved for nothing."""
+    try:
+        return fingerprint(argv, cwd, host.settings.environment.get("PATH", ""))
+    except TooWide:
+        return f"{_TOO_WIDE}{os.urandom(16).hex()}"
 
 
 class _Foreign(NamedTuple):
@@ -125,8 +150,15 @@ class Execution:
     _control: Control | None = None  # a hold on it, for those that may outlive their call
 
     def __init__(
-        self, call_id: str, request: CommandRequest, cwd: str, host: ToolHost, environment: dict[str, str] | None = None
+        self,
+        call_id: str,
+        request: CommandRequest,
+        cwd: str,
+        host: ToolHost,
+        judged: str,
+        environment: dict[str, str] | None = None,
     ) -> None:
+        """`judged`: what it depends on as it is now, where that counts already."""
         settings = host.settings
         self._call_id = call_id
         self._argv = request.argv
@@ -135,8 +167,7 @@ class Execution:
         self._environment = settings.environment if environment is None else environment
         self._seconds: float | None = settings.default_timeout if request.seconds is None else request.seconds
         foreign = _foreign(settings, self._argv, cwd)
-        # Needed where it may leave the sandbox unasked; looking takes longer than to decide.
-        self._judged = self._fingerprint() if settings.containment is None else ""
+        self._judged = judged
         self._verdict = decide_command(
             CommandFacts(
                 self._argv,
@@ -146,7 +177,7 @@ class Execution:
                 settings.sandbox_mode,
                 escalated=request.escalated,
                 justification=request.justification,
-                approved=host.is_approved(self._judge),
+                approved=host.is_approved(lambda: self._key(judged)),
                 rules=settings.rules,
                 planted=foreign.programs,
                 steered_by=foreign.variable,
@@ -191,7 +222,7 @@ class Execution:
 
     async def _ask(self, reason: str | None, *, retries: bool, note: str | None = None) -> ToolOutput | None:
         """None when the command may run."""
-        self._judged = self._fingerprint()
+        self._judged = await self._look()
         if self._judged.startswith(_TOO_WIDE):
             raise TooWide
         full_access = self._host.settings.containment is None
@@ -201,20 +232,12 @@ class Execution:
         answer = await self._host.ask(question)
         if answer.decision == "denied":
             return ToolOutput(answer.refusal("exec command"), success=False)
-        if self._fingerprint() != self._judged:
+        if await self._look() != self._judged:
             return ToolOutput(CHANGED, success=False)
         return None
 
-    def _judge(self) -> str:
-        self._judged = self._judged or self._fingerprint()
-        return self._key(self._judged)
-
-    def _fingerprint(self) -> str:
-        """Another one each time where not all of it can be watched: it is then approved for nothing."""
-        try:
-            return fingerprint(self._argv, self._cwd, self._environment.get("PATH", ""))
-        except TooWide:
-            return f"{_TOO_WIDE}{os.urandom(16).hex()}"
+    async def _look(self) -> str:
+        return await beside_the_loop(self._argv, partial(_fingerprint, self._argv, self._cwd, self._host))
 
     def _key(self, depends_on: str) -> str:
         mode = self._host.settings.sandbox_mode
@@ -232,8 +255,8 @@ class Execution:
 
     async def _run_to_end(self, containment: Containment | None) -> Finished:
         """Raises `ToolError` where it may not begin: nothing has run then."""
-        async with self._locked_folders(containment):
-            if self._is_judged(containment) and self._fingerprint() != self._judged:
+        async with await self._locked_folders(containment):
+            if self._is_judged(containment) and await self._look() != self._judged:
                 raise ToolError(CHANGED)
             return await self._run(containment)
 
@@ -241,20 +264,21 @@ class Execution:
         """Whether it leaves the sandbox for what it is. Where the mode has no sandbox and nothing is asked, it may be anything."""
         return containment is None and self._verdict.rule != "full-access"
 
-    def _locked_folders(self, containment: Containment | None) -> AbstractAsyncContextManager[None]:
+    async def _locked_folders(self, containment: Containment | None) -> AbstractAsyncContextManager[None]:
         state = self._host.settings.state
         if containment is not None:
             roots = containment.writable_roots if containment.mode == "workspace-write" else ()
             return locked(state, identities(roots), alone=False, seconds=WAIT_TO_CHANGE, otherwise=MAY_NOT_CHANGE)
         folders = frozenset[Identity]()
         if self._is_judged(containment):
-            folders = folders_to_lock(self._argv, self._cwd, self._environment.get("PATH", ""))
+            path = self._environment.get("PATH", "")
+            folders = await beside_the_loop(self._argv, partial(folders_to_lock, self._argv, self._cwd, path))
         return locked(state, folders, alone=True, seconds=WAIT_TO_LEAVE, otherwise=MAY_NOT_LEAVE)
 
     async def _cleared(self) -> None:
         """The intent is on disk; and everything is still as it was judged."""
         await self._host.committed()
-        if self._fingerprint() != self._judged:
+        if await self._look() != self._judged:
             raise ToolError(CHANGED)
 
     async def _run(self, containment: Containment | None) -> Finished:

@@ -7,12 +7,12 @@ import fcntl
 import os
 import re
 import stat
-from collections.abc import AsyncGenerator, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
 from functools import lru_cache
 from io import FileIO
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from understudy.errors import ToolError
 from understudy.policy.words import OutOfReach, Words, may_hide_commands, program_name, runs_of_words, script_of, simple_commands
@@ -37,6 +37,19 @@ _MOST_FOLDERS = 16
 class RunTargets(NamedTuple):
     files: tuple[str, ...]  # absolute; most of them are not there
     programs: tuple[str, ...]  # by their bare names
+
+
+_FEW_WORDS = 16
+_SHORT = 1_000  # characters
+
+T = TypeVar("T")
+
+
+async def beside_the_loop(argv: Words, look: Callable[[], T]) -> T:
+    """What `look` finds of a command: in a thread where there may be much to look at, since others wait meanwhile."""
+    if len(argv) <= _FEW_WORDS and sum(map(len, argv)) <= _SHORT and not any(map(WILD.search, argv)):
+        return look()
+    return await asyncio.to_thread(look)
 
 
 def find_run_targets(argv: Words, cwd: str) -> RunTargets:

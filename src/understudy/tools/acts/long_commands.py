@@ -48,8 +48,8 @@ async def start_session(host: ToolHost, call_id: str, request: SessionRequest) -
     argv = (request.shell or "bash", "-lc" if request.login else "-c", request.script)
     wanted = CommandRequest(argv, request.workdir, escalated=request.escalated, justification=request.justification)
 
-    def make(call_id: str, wanted: CommandRequest, cwd: str, host: ToolHost) -> Execution:
-        return _SessionExecution(call_id, wanted, cwd, host, request)
+    def make(call_id: str, wanted: CommandRequest, cwd: str, host: ToolHost, judged: str) -> Execution:
+        return _SessionExecution(call_id, wanted, cwd, host, judged, request)
 
     return await run_command(host, call_id, wanted, make)
 
@@ -60,9 +60,11 @@ class _SessionExecution(Execution):
     _session: Session
     _started: CommandStarted
 
-    def __init__(self, call_id: str, wanted: CommandRequest, cwd: str, host: ToolHost, request: SessionRequest) -> None:
+    def __init__(
+        self, call_id: str, wanted: CommandRequest, cwd: str, host: ToolHost, judged: str, request: SessionRequest
+    ) -> None:
         given = host.settings.environment
-        super().__init__(call_id, wanted, cwd, host, {**_UNLESS_CHOSEN, **given, **_ON_TERMINAL} if request.tty else given)
+        super().__init__(call_id, wanted, cwd, host, judged, {**_UNLESS_CHOSEN, **given, **_ON_TERMINAL} if request.tty else given)
         self._request = request
         self._seconds = None  # only `sandbox.limits.seconds` holds for it
 
