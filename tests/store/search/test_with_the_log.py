@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import signal
 import sqlite3
@@ -110,7 +111,7 @@ async def test_an_index_that_was_removed_or_damaged_is_made_anew(tmp_path: Path)
     log.close()
 
 
-async def test_an_index_whose_pages_are_damaged_says_so_once(tmp_path: Path) -> None:
+async def test_an_index_whose_pages_are_damaged_is_made_anew(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     await say(log, [user("word")] * 200)
     assert len(await found(log, "word", limit=100)) == 100
@@ -119,11 +120,54 @@ async def test_an_index_whose_pages_are_damaged_says_so_once(tmp_path: Path) -> 
     data[4096:] = b"\xff" * (len(data) - 4096)
     (tmp_path / "search.db").write_bytes(data)
     log = open_log(tmp_path)
-    with pytest.raises(StoreError, match="search again"):
-        await search(log, "word")
     assert len(await found(log, "word", limit=100)) == 100
     assert len(records_of(log, (await search(log, "word")).hits[0].conversation_id)) == 201
     log.close()
+
+
+@pytest.mark.parametrize("how", ["delete", "empty", "cut", "rubbish", "former copy", "move away", "folder"])
+@pytest.mark.parametrize("first", [0, 1], ids=["its owner", "a newcomer"])
+async def test_whatever_is_done_to_the_index_under_two_processes_all_is_found(tmp_path: Path, how: str, first: int) -> None:
+    file = tmp_path / "search.db"
+    one = open_log(tmp_path)
+    await say(one, [user("word one")] * 300)
+    assert len(await found(one, "word", limit=100)) == 100
+    copy = file.read_bytes()
+    await say(one, [user("word two")])
+    assert await found(one, "two") == ["word two"]
+    match how:
+        case "delete":
+            file.unlink()
+        case "empty":
+            os.truncate(file, 0)
+        case "cut":
+            os.truncate(file, file.stat().st_size // 2)
+        case "rubbish":
+            (tmp_path / "rubbish").write_bytes(b"rubbish" * 3000)
+            (tmp_path / "rubbish").rename(file)
+        case "former copy":
+            (tmp_path / "former").write_bytes(copy)
+            (tmp_path / "former").rename(file)
+        case "move away":
+            file.rename(tmp_path / "aside")
+        case _:
+            file.unlink()
+            file.mkdir()
+    other = open_log(tmp_path)
+    logs = (one, other) if first == 0 else (other, one)
+    if how == "folder":  # whatever that is for, nobody empties it
+        with pytest.raises(StoreError, match=r"search\.db"):
+            await search(one, "word")
+        file.rmdir()
+    conversation = await say(one, [user("word three")])
+    for log in logs:
+        assert [await found(log, number) for number in ("two", "three")] == [["word two"], ["word three"]], log is one
+        assert len(await found(log, "one", limit=100)) == 100
+    await say_more(one, conversation, 2, user("word four"))
+    assert await found(other, "four") == await found(one, "four") == ["word four"]
+    assert missing_in(tmp_path) == 0
+    one.close()
+    other.close()
 
 
 async def test_an_index_of_another_understudy_is_made_anew(tmp_path: Path) -> None:

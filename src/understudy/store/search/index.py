@@ -13,7 +13,7 @@ from understudy.errors import StoreError
 from understudy.store.log import LATEST
 from understudy.store.place import SEARCH_INDEX
 from understudy.store.search.asked import Found, Hit, Mask, Wanted, read_cursor, write_cursor
-from understudy.store.search.index_file import Indexed, IndexFile, Place, Text, first_place
+from understudy.store.search.index_file import MARK, Indexed, IndexFile, Place, Text, first_place
 from understudy.store.search.log_reader import LogReader, Standing
 from understudy.store.search.snippets import snippet_of, surroundings_of
 from understudy.store.search.texts import folder_of, shortened, text_of
@@ -26,6 +26,7 @@ STEP_CHARACTERS = 256 * 1024  # of text, about a quarter of a tenth of a second
 STEP_CONVERSATIONS = 64
 MOST_LOOKED_AT = 2000  # texts, for one page
 NEWEST = (1 << 63) - 1
+_DAMAGES = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY")
 
 
 class Done(msgspec.Struct, frozen=True):
@@ -38,10 +39,15 @@ class Done(msgspec.Struct, frozen=True):
 class Step(msgspec.Struct, frozen=True):
     done: tuple[Done, ...]
     more: bool  # whether there is more to do
+    reached: bytes = b""  # what the log is to note with that
 
 
 class NotOfThisStore(Exception):
     """The index is new, or was made for another state of the store: everything is missing in it."""
+
+
+class IndexLost(StoreError):
+    """It was damaged, replaced or removed, and is made anew by whoever asks again."""
 
 
 class Index:
@@ -74,10 +80,10 @@ class Index:
             try:
                 file, log = self._open()
                 file.begin()
-                if file.mark is not None and file.mark == log.mark():
+                if file.is_as_noted(log.mark()):
                     file.roll_back()
                     return None
-                mark = secrets.token_bytes(16)
+                mark = secrets.token_bytes(MARK)
                 file.empty(mark)
                 return mark
             except sqlite3.Error as error:
@@ -99,7 +105,7 @@ class Index:
         with self._lock:
             try:
                 file, log = self._open()
-                if file.mark is None or file.mark != log.mark():
+                if not file.is_as_noted(log.mark()):
                     raise NotOfThisStore
                 return self._step(file, log, only_deleted=only_deleted)
             except sqlite3.Error as error:
@@ -120,10 +126,13 @@ class Index:
                 room -= used
                 if finished is None or room <= 0:
                     break
+            reached = file.reached()
             file.commit()
         finally:
             file.roll_back()
-        return Step(tuple(done), more=True)
+        if not file.is_there:  # the log must not be told what nobody will find
+            raise self._lost()
+        return Step(tuple(done), more=True, reached=reached)
 
     @staticmethod
     def _bring_up(file: IndexFile, log: LogReader, conversation: int, room: int) -> tuple[Done | None, int]:
@@ -176,8 +185,8 @@ class Index:
     def _open(self) -> tuple[IndexFile, LogReader]:
         if self._closed:
             raise StoreError("conversation store: it is closed")
-        if self._file is not None and not self._file.is_there:  # somebody has removed it: it can be made again
-            self._let_go()
+        if self._file is not None and not self._file.is_there:
+            raise self._lost()
         if self._file is None:
             self._file = self._open_file()
         if self._log is None:
@@ -190,17 +199,37 @@ class Index:
             if file.is_usable:
                 return file
             file.close()
+        except PermissionError:
+            pass  # the folder is ours: another one may be put in its place
         except sqlite3.DatabaseError as error:
             if not _is_damaged(error):
                 raise
         except OSError as error:
-            raise StoreError(f"conversation store: {self._path}: {error.strerror}") from error
+            raise self._in_words(error) from error
         self._remove()
-        return IndexFile(self._path)
+        try:
+            return IndexFile(self._path)
+        except OSError as error:
+            raise self._in_words(error) from error
 
     def _remove(self) -> None:
-        for end in ("", "-wal", "-shm"):
-            self._path.with_name(self._path.name + end).unlink(missing_ok=True)
+        try:
+            for end in ("", "-journal", "-wal", "-shm"):
+                self._path.with_name(self._path.name + end).unlink(missing_ok=True)
+        except OSError as error:
+            raise self._in_words(error) from error
+
+    def _in_words(self, error: OSError) -> StoreError:
+        return StoreError(f"conversation store: {self._path}: {error.strerror}")
+
+    def _lost(self, error: sqlite3.Error | None = None) -> IndexLost:
+        """What stands at its name may be another process's new one; if it is what is left of ours, it is of no use."""
+        cut = self._file is not None and self._file.stands_there
+        self._let_go()
+        if cut:
+            self._remove()
+        what = f"conversation store: {self._path} was damaged or removed" if error is None else explain(error, str(self._path))
+        return IndexLost(f"{what}; search again, and it is made anew")
 
     def _let_go(self) -> None:
         for each in (self._file, self._log):
@@ -209,18 +238,17 @@ class Index:
         self._file = self._log = None
 
     def _explain(self, error: sqlite3.Error) -> StoreError:
-        """A damaged index is removed: the next search makes it anew."""
         if "fts5" in str(error) and "no such module" in str(error):
             return StoreError("conversation store: search needs SQLite with FTS5, and that of this Python has none")
         if _is_damaged(error):
-            self._let_go()
-            self._remove()
-            return StoreError(f"conversation store: {self._path} was damaged and is removed; search again, and it is made anew")
+            return self._lost(error)
         return explain(error, str(self._path))
 
 
 def _is_damaged(error: sqlite3.Error) -> bool:
-    return getattr(error, "sqlite_errorname", "").startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB"))
+    """Or so odd that it is better made anew, as where somebody has emptied it."""
+    name = getattr(error, "sqlite_errorname", "")
+    return name.startswith(_DAMAGES) or (name == "SQLITE_ERROR" and "no such table" in str(error))
 
 
 def _bring_up(file: IndexFile, log: LogReader, conversation: int, standing: Standing | None, room: int) -> tuple[Done | None, int]:

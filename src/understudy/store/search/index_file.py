@@ -6,10 +6,14 @@ name the same again behind the owner's number. So whoever may see only their own
 nothing. The folder and those above it are words too.
 
 FTS5 keeps no copy of what it indexes, so `texts` has the words, packed: they are told again to forget a text.
+
+It has no write-ahead log: nothing is read beside a commit that could not wait for it, and one file that is deleted, replaced or cut
+short is one that can be seen to be.
 """
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from hashlib import blake2b
 from pathlib import Path
 from zlib import compress, decompress
@@ -19,19 +23,19 @@ import msgspec
 from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.choices import SEARCH_ROLES, SearchRole
 from understudy.store.search.words import Question, as_match, words_of
-from understudy.store.sqlite.open_files import use_write_ahead_log
 
-VERSION = 2
+VERSION = 3
 BUSY_SECONDS = 5.0
 IN_ONE_MILLISECOND = 15  # bits of a place
 FORGOTTEN_AT_ONCE = 500  # texts
 MERGED_AT_ONCE = 200  # pages
+MARK = 16  # bytes
 MOST_FOLDERS = 64  # a folder and those above it
 
 _MARKS: dict[SearchRole, str] = {"user": "u", "assistant": "a", "command": "c", "patch": "p", "tool": "t"}
 _LOCAL = "local"  # among the folders of what belongs to the user of the machine
 _TABLES = (
-    "CREATE TABLE facts(mark BLOB NOT NULL, holes INTEGER NOT NULL DEFAULT 0)",
+    "CREATE TABLE facts(mark BLOB NOT NULL, steps INTEGER NOT NULL DEFAULT 0, holes INTEGER NOT NULL DEFAULT 0)",
     "CREATE TABLE owners(number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
     "CREATE TABLE folders(number INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE)",
     "CREATE TABLE logs(conversation INTEGER PRIMARY KEY, upto INTEGER NOT NULL, digest BLOB NOT NULL, folder TEXT NOT NULL)",
@@ -83,12 +87,12 @@ class IndexFile:
             self._connection.close()
             raise
         self._identity = found.st_dev, found.st_ino
+        self._size = found.st_size
 
     def _prepare(self) -> None:
-        use_write_ahead_log(self._connection, BUSY_SECONDS)
         self._connection.execute("PRAGMA synchronous = FULL")  # the log is told what is here, and believes it
         self._connection.execute("PRAGMA secure_delete = ON")
-        if self._version() == VERSION:
+        if self._version() != 0:
             return
         self._connection.execute("BEGIN IMMEDIATE")
         try:
@@ -110,7 +114,17 @@ class IndexFile:
 
     @property
     def is_there(self) -> bool:
-        """Whether it is still the file that others would open."""
+        """Whether it is still the file that others would open, and nothing was cut off: it never gets smaller by itself."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            return False
+        before, self._size = self._size, max(self._size, found.st_size)
+        return self.stands_there and found.st_size >= before
+
+    @property
+    def stands_there(self) -> bool:
+        """Whether at least its name has it, whole or not."""
         try:
             found = self.path.stat()
         except OSError:
@@ -127,6 +141,17 @@ class IndexFile:
         row = self._connection.execute("SELECT mark FROM facts").fetchone()
         return None if row is None else row[0]
 
+    def is_as_noted(self, noted: bytes | None) -> bool:
+        """Whether it is the one that the log knows, and no former copy: `noted` is what `reached` said, perhaps some steps ago."""
+        row = self._connection.execute("SELECT mark, steps FROM facts").fetchone()
+        return row is not None and noted is not None and row[0] == noted[:MARK] and row[1] >= int.from_bytes(noted[MARK:])
+
+    def reached(self) -> bytes:
+        """One step more. For the log: the mark, and how many there have been."""
+        self._connection.execute("UPDATE facts SET steps = steps + 1")
+        mark, steps = self._connection.execute("SELECT mark, steps FROM facts").fetchone()
+        return mark + steps.to_bytes(8)
+
     def empty(self, mark: bytes) -> None:
         was_used = self.mark is not None
         if was_used:
@@ -134,7 +159,7 @@ class IndexFile:
                 self._connection.execute(f"DROP TABLE {table}")
             for statement in _TABLES:
                 self._connection.execute(statement)
-        self._connection.execute("INSERT INTO facts VALUES (?, ?)", (mark, int(was_used)))
+        self._connection.execute("INSERT INTO facts VALUES (?, 0, ?)", (mark, int(was_used)))
 
     # -- writing
 
@@ -220,7 +245,6 @@ class IndexFile:
         if self._connection.total_changes - before >= 2:  # FTS5's own sign that there was something to do
             return True
         self._connection.execute("UPDATE facts SET holes = 0")
-        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         return False
 
     # -- finding
@@ -234,10 +258,11 @@ class IndexFile:
             return
         found = "SELECT rowid FROM words WHERE words MATCH ? AND rowid >= ? AND rowid < ? ORDER BY rowid DESC"
         query = "SELECT conversation, seq FROM texts WHERE place = ?"
-        for (place,) in self._connection.execute(found, (match, oldest, newest)):
-            row: tuple[int, int] | None = self._connection.execute(query, (place,)).fetchone()
-            if row is not None:
-                yield Place(place, *row)
+        with closing(self._connection.execute(found, (match, oldest, newest))) as places:  # it keeps others from writing
+            for (place,) in places:
+                row: tuple[int, int] | None = self._connection.execute(query, (place,)).fetchone()
+                if row is not None:
+                    yield Place(place, *row)
 
     def _match(self, question: Question, roles: Sequence[SearchRole], owner: str | None, folder: str | None) -> str | None:
         """None where nothing can be found."""

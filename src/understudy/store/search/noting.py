@@ -13,6 +13,8 @@ _KINDS = {
     " INSERT OR IGNORE INTO unindexed SELECT number FROM conversations;",
     # only as it stood when it was read: what was written since, or deleted, is still to come
     "indexed": f"{_KNOWN} {_STANDS} AND last_seq IS NEW.a AND digest IS NEW.b);",
+    # the highest of what several processes tell; of another index it says nothing
+    "reached": "UPDATE search_index SET mark = NEW.a WHERE substr(mark, 1, 16) = substr(NEW.a, 1, 16) AND mark < NEW.a;",
     "forgotten": f"{_KNOWN} NOT {_STANDS});",
 }
 
@@ -22,13 +24,16 @@ def index(mark: bytes, writer: sqlite3.Connection) -> list[Row]:
     return [("index", 0, mark, 0, 0, 0, 0, 0, 0)]
 
 
-def done(conversations: Sequence[Done], writer: sqlite3.Connection) -> list[Row]:
+def done(conversations: Sequence[Done], reached: bytes, writer: sqlite3.Connection) -> list[Row]:
     _prepare(writer)
     return [
-        ("forgotten", each.conversation, 0, 0, 0, 0, 0, 0, 0)
-        if each.stood is None
-        else ("indexed", each.conversation, each.stood.last_seq, each.stood.digest, 0, 0, 0, 0, 0)
-        for each in conversations
+        ("reached", 0, reached, 0, 0, 0, 0, 0, 0),
+        *(
+            ("forgotten", each.conversation, 0, 0, 0, 0, 0, 0, 0)
+            if each.stood is None
+            else ("indexed", each.conversation, each.stood.last_seq, each.stood.digest, 0, 0, 0, 0, 0)
+            for each in conversations
+        ),
     ]
 
 

@@ -9,19 +9,21 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 from understudy.errors import StoreError
 from understudy.store.log import Committed
 from understudy.store.search import noting
 from understudy.store.search.asked import PATIENCE_SECONDS, Found, Mask, Wanted
-from understudy.store.search.index import Index, NotOfThisStore, Step
+from understudy.store.search.index import Index, IndexLost, NotOfThisStore, Step
 from understudy.store.search.words import read_question
 from understudy.store.sqlite.writing import Row
 
 logger = logging.getLogger(__name__)
 
 TIDYING_SECONDS = 1.0  # for which a deletion waits
+TRIES = 3  # of a search, where the index is lost meanwhile
 SOON_SECONDS = 1.0  # after which what was handed to the writer is committed, and a burst is over
 ENOUGH_TO_CATCH_UP = 500  # records of this process that the index does not have
 
@@ -44,8 +46,15 @@ class Searching:
 
     async def find(self, wanted: Wanted, mask: Mask, patience: float = PATIENCE_SECONDS) -> Found:
         read_question(wanted.words)  # what is wrong with it is told before any work
+        give_up = time.monotonic() + patience
+        for _ in range(TRIES - 1):
+            with suppress(IndexLost):  # whatever was done to it, the log has all
+                return await self._find(wanted, mask, give_up)
+        return await self._find(wanted, mask, give_up)
+
+    async def _find(self, wanted: Wanted, mask: Mask, give_up: float) -> Found:
         self._check()
-        await self._wait_until_caught_up(time.monotonic() + patience)
+        await self._wait_until_caught_up(give_up)
         self._check()
         async with self._one_at_a_time:
             return await asyncio.to_thread(self._index.find, wanted, mask)
@@ -133,16 +142,16 @@ class Searching:
             except NotOfThisStore:
                 await self._begin_anew()
                 continue
-            if not step.more or (step.done and step == before):  # what the log cannot be told is not done for ever
+            if not step.more or (step.done and step.done == before):  # what the log cannot be told is not done for ever
                 break
-            before = step
+            before = step.done
         self._begin_tidying()  # what a process has left that ended before it was done
 
     async def _step(self, *, only_deleted: bool = False) -> Step:
         async with self._one_at_a_time:
             step = await asyncio.to_thread(self._index.catch_up, only_deleted=only_deleted)
             if step.done:
-                await self._noted(partial(noting.done, step.done))
+                await self._noted(partial(noting.done, step.done, step.reached))
         return step
 
     async def _begin_anew(self) -> None:
