@@ -94,6 +94,7 @@ def add_http(commands: CommandParsers) -> None:
     )
     page.add_argument("id", metavar="ID", nargs="?", help="the conversation to show (default: the list of them)")
     page.add_argument("--print", action="store_true", help="print the link, which works once, instead of opening a browser")
+    page.add_argument("--qr", action="store_true", help="print it as a QR code, for the camera of a phone")
 
     token = commands.add_parser(
         "token", help="decide who may call a server over HTTP", description="Decide who may call a server over HTTP."

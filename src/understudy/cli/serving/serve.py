@@ -157,7 +157,11 @@ def run_open(options: Namespace) -> int:
     if not server.page:
         raise BadRequest(f"the server listens on {server.unix} alone, which no browser can open: start it with --port, too")
     link = f"{server.page}/{place}" if server.no_auth else fresh_link(folder, server.page, place)
-    if options.print:
+    if options.qr:
+        from understudy.cli.serving.showing_links import show_code  # few use it
+
+        show_code(link)
+    elif options.print:
         print(link)
     elif open_link(folder, link):
         print("understudy: opened in a browser. If it shows nothing, `understudy open --print` gives the link.", file=sys.stderr)
