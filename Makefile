@@ -10,7 +10,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(RUN) -m pytest
 SPREAD = $(if $(findstring no:xdist,$(ARGS)),,-n auto --dist loadgroup)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check format bench bench-compare budget budget-nightly budget-update soak replacements simulate real-model agent-suite mutants pictures page-pictures changelog release clean set-up
+.PHONY: help demo test test-all check format bench bench-compare budget budget-nightly budget-update soak replacements simulate real-model agent-suite mutants pictures page-pictures claude-code-picture changelog release clean set-up
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,6 +74,9 @@ pictures: $(READY) ## docs/pictures, made anew in a real terminal (not in CI)
 
 page-pictures: $(READY) ## docs/pictures/page*.png, made anew in a real browser (not in CI)
 	@PYTHONPATH=. UNDERSTUDY_TEST_WAIT=60 $(RUN) scripts/page_pictures.py $(ARGS)
+
+claude-code-picture: $(READY) ## docs/pictures/claude-code-ask.svg, made anew in the released Claude Code (not in CI)
+	@PYTHONPATH=. UNDERSTUDY_TEST_WAIT=60 $(RUN) scripts/claude_code_picture.py
 
 changelog: $(READY) ## move the fragments of changelog.d into CHANGELOG.md
 	@$(RUN) scripts/changelog.py

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from PIL import Image
+from scripts.pictures import ASKED
 from tests.page.browser import Tab, browsing, shared
 from tests.page.rest import Rest
 from tests.page.test_keeping_up import ten_thousand
@@ -88,6 +89,7 @@ ANSWERS: list[Any] = [
     ],
     {"say": "I leave the publishing to you."},
 ]
+ASK = {"call": "request_user_input", "arguments": {"questions": ASKED}}
 OTHERS = ("Why is the build slow? Look at the caches first", "Translate the error messages", "Tidy up the tests of the parser")
 
 
@@ -121,6 +123,16 @@ async def to_question(tab: Tab, server: HttpServer) -> str:
 
 async def question(tab: Tab, server: HttpServer) -> None:
     await to_question(tab, server)
+
+
+async def ask(tab: Tab, server: HttpServer) -> None:
+    """The model wants to know something."""
+    rest = Rest(server)
+    thread = (await rest.post("/v1/conversations", {"prompt": "Tag a release.", "folder": str(server.cwd)}))["id"]
+    await rest.until_asked(thread)
+    await tab.open(thread)
+    await tab.page.get_by_label("1.5.0").check()
+    await tab.until("() => !document.querySelector('.question .primary').disabled")
 
 
 async def answered(tab: Tab, server: HttpServer) -> None:
@@ -159,6 +171,11 @@ async def phone_list(tab: Tab, server: HttpServer) -> None:
 SCENES = {
     "page": Scene(answered),
     "page-question": Scene(question),
+    "page-ask": Scene(
+        ask,
+        [[{"say": "Both are ready. I need a word from you before I tag it."}, ASK, USAGE]],
+        height=720,
+    ),
     "page-dark": Scene(question, scheme="dark"),
     "page-diff": Scene(diff),
     "page-phone": Scene(question, width=360, height=740),

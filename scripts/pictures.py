@@ -313,6 +313,26 @@ def chat_question(stage: Stage) -> Shot:
     return Shot(["chat"], columns=90, lines=30, typed=[(READY, "Publish it." + ENTER)], until="[y]", drawn=True)
 
 
+ASKED = [
+    {
+        "id": "release",
+        "header": "Release",
+        "question": "Which version shall this be?",
+        "options": [
+            {"label": "1.4.1", "description": "only the mended mean"},
+            {"label": "1.5.0", "description": "with the new spread, too"},
+        ],
+    }
+]
+
+
+def chat_ask(stage: Stage) -> Shot:
+    """The model wants to know something."""
+    ask = {"call": "request_user_input", "arguments": {"questions": ASKED}}
+    _chat(stage, [{"say": "Both are ready. I need a word from you before I tag it."}, ask, USAGE])
+    return Shot(["chat"], columns=90, lines=30, typed=[(READY, "Tag a release." + ENTER)], until="[q]", drawn=True)
+
+
 def chat_diff(stage: Stage) -> Shot:
     _chat(
         stage,
@@ -381,6 +401,7 @@ SCENES: dict[str, Callable[[Stage], Shot]] = {
     "exec": exec_,
     "chat": chat,
     "chat-question": chat_question,
+    "chat-ask": chat_ask,
     "chat-diff": chat_diff,
     "chat-narrow": chat_narrow,
     "conversations": conversations,

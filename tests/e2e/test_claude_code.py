@@ -17,6 +17,7 @@ import pytest
 
 from tests.e2e.real_clients import server_task
 from tests.e2e.scenes import told_to_model
+from tests.e2e.test_user_input import COLOUR, NAME
 from tests.support.claude_code import DOWN, ENTER, ESCAPE, RIGHT, TOOLS, MessagesModel, Terminal, command, in_terminal, text, use
 from tests.support.http_server import HttpServer
 from tests.support.relay import Relay
@@ -304,3 +305,49 @@ def _scripted(folder: Path) -> Json:
     settings = {"model_provider": "scripted", **UNTRUSTED, "understudy.scripted_model": str(home / "script.json")}
     (home / "config.toml").write_text("".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items()))
     return {"type": "stdio", "command": SERVER_COMMAND[0], "args": list(SERVER_COMMAND[1:]), "env": {"CODEX_HOME": str(home)}}
+
+
+PAINT: Script = [call("request_user_input", call_id="c1", questions=[COLOUR, NAME]), say("Painted.")]
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_what_the_model_wants_to_know_is_asked_by_a_form_and_the_turn_goes_on(tmp_path: Path, way: Any) -> None:
+    async with stage(way, tmp_path, PAINT, [BEGIN, text("started it"), text("saw it")]) as scene:
+        await scene.begin()
+        await scene.until_form()
+        assert scene.terminal.shows("Colour: Which colour?")
+        await scene.terminal.press(RIGHT, "◯ Blue: cold")
+        await scene.terminal.press(DOWN, "❯ ◯ Blue: cold")
+        await scene.terminal.press(ENTER, "✔ Colour: Blue: cold")
+        await scene.terminal.press("Bob", "Name: Bob")
+        await scene.accept()
+        assert "Painted." in await scene.told(3)
+        answers = json.loads(told_to_model(scene.ours.requests[1], "c1"))["answers"]
+    assert answers == {"color": {"answers": ["Blue"]}, "name": {"answers": ["Bob"]}}
+
+
+async def test_a_question_that_is_declined_is_told_to_the_model_in_words(tmp_path: Path) -> None:
+    async with stage(over_pipes, tmp_path, PAINT, [BEGIN, text("started it"), text("saw it")]) as scene:
+        await scene.begin()
+        await scene.until_form()
+        await scene.terminal.press(DOWN, "❯ * Name")
+        await scene.decline()
+        assert "Painted." in await scene.told(3)
+        assert told_to_model(scene.ours.requests[1], "c1").startswith("The user declined to answer.")
+
+
+async def test_an_answer_after_a_restart_goes_on_with_the_turn(tmp_path: Path) -> None:
+    async with stage(over_http, tmp_path, PAINT, [BEGIN, text("started it"), text("saw it")]) as scene:
+        await scene.begin()
+        await scene.until_form()
+        scene.terminal.leave(ESCAPE)
+        await scene.terminal.until_shown("needs your input")
+        await scene.kill()
+        await scene.start()
+        await scene.open_question()
+        await scene.terminal.press(RIGHT, "◯ Red: warm")
+        await scene.terminal.press(ENTER, "✔ Colour: Red: warm")
+        await scene.terminal.press("Ann", "Name: Ann")
+        await scene.accept()
+        assert "Painted." in await scene.told(3)
+        assert "Ann" in told_to_model(scene.ours.requests[1], "c1")

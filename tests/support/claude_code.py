@@ -195,6 +195,10 @@ class Terminal:
                 os.write(self._descriptor, answer.encode())
 
     @property
+    def screen(self) -> pyte.Screen:
+        return self._screen
+
+    @property
     def shown(self) -> str:
         return "\n".join(line.rstrip() for line in self._screen.display)
 

@@ -20,7 +20,7 @@ export function InputForm({ question, busy, onAnswer }) {
 
 function Asked({ asked, name, chosen, words, choose, say }) {
   return html`
-    <fieldset class="asked">
+    <fieldset class="wanted">
       <legend>${shown(asked.header)}</legend>
       <p>${shown(asked.question)}</p>
       ${(asked.options ?? []).map((option) => html`
