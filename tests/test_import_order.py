@@ -39,6 +39,7 @@ ROOMS = {
         "services.observing",
         "services.turns_at_work",
         "log",
+        "workspaces",
         "services.notifying",
         "services.question_news",
         "compaction.provider_window",

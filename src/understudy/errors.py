@@ -23,6 +23,8 @@ AgentError                     anything we raise on purpose; its text is written
 │   └── AnswerMisfit           the answer does not have the form that was asked for
 ├── ToolError                  told to the model; the turn goes on
 │   └── PatchError
+├── WorkspaceFailed            no workspace could be made, or what is in it could not be kept
+│   └── WorkspaceAway          it is on another host, or gone, and cannot be had here at present
 ├── SandboxError               a command could not be contained, so it was not run
 └── StoreError                 the log could not be read or written
     ├── CannotBeRecorded       one record could not be encoded; the log itself is well
@@ -195,6 +197,14 @@ class ToolError(AgentError):
 
 class PatchError(ToolError):
     kind = "patch_error"
+
+
+class WorkspaceFailed(AgentError):
+    kind = "workspace_failed"
+
+
+class WorkspaceAway(WorkspaceFailed):
+    kind = "workspace_away"
 
 
 class SandboxError(AgentError):

@@ -16,7 +16,7 @@ from understudy.config.load import CLAUDE_DOC_NAMES, DOC_NAMES
 from understudy.config.mcp_servers import McpServer
 from understudy.config.schema import TreeReader
 from understudy.config.serve import serve_settings
-from understudy.config.store import read_store_choice
+from understudy.config.store import read_store_choice, read_workspaces
 from understudy.errors import ConfigError
 from understudy.models.providers import Provider
 from understudy.protocol.records import Overrides
@@ -157,6 +157,12 @@ READ: dict[str, Callable[[Config], Any]] = {
     "understudy.store.url_file": lambda _: None,
     "understudy.cluster.audit_key_file": lambda _: None,
     "understudy.cluster.host_name": lambda config: read_store_choice(config.home, {}).host_name,
+    "understudy.cluster.snapshots": lambda config: read_workspaces(config.home, {}).snapshots,
+    "understudy.cluster.snapshot_also": lambda config: list(read_workspaces(config.home, {}).also),
+    "understudy.cluster.workspaces": lambda config: str(read_workspaces(config.home, {}).folder.relative_to(config.home)),
+    "understudy.cluster.workspace_urls": lambda config: read_workspaces(config.home, {}).urls,
+    "understudy.cluster.workspace_seconds": lambda config: int(read_workspaces(config.home, {}).seconds),
+    "understudy.cluster.workspace_mb": lambda config: read_workspaces(config.home, {}).most_mb,
     "understudy.cluster.lease_seconds": lambda config: int(read_store_choice(config.home, {}).lease_seconds),
     "shell_environment_policy.exclude": lambda config: list(config.shell_environment.exclude),
     "shell_environment_policy.include_only": lambda config: list(config.shell_environment.include_only),

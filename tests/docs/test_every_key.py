@@ -19,6 +19,7 @@ import pytest
 from tests.docs.configuration_page import rows
 from tests.docs.serving_keys import SHOWN
 from tests.docs.storing_keys import STORING
+from tests.docs.workspace_keys import WORKSPACES
 from tests.e2e.other_servers import KINDS, tool_server_on_http
 from tests.e2e.scenes import text_of
 from tests.sandbox.stage import until
@@ -739,7 +740,7 @@ for number, (show, serve_keys) in enumerate(SHOWN.items()):
     )
 
 
-for show, store_keys in STORING.items():
+for show, store_keys in (STORING | WORKSPACES).items():
     shows(*store_keys)(lambda stage, show=show: show(stage.work.parent / show.__name__))
 
 

@@ -68,7 +68,9 @@ _TABLES: Tree = {
         "on_question": _names("command url"),
         "budget": {**_BUDGET, "call": _BUDGET},
         "store": _names("url url_file"),
-        "cluster": _names("lease_seconds audit_key_file host_name"),
+        "cluster": _names("""
+            lease_seconds audit_key_file host_name snapshots snapshot_also workspaces workspace_urls workspace_seconds workspace_mb
+        """),
         "prices": {"*": _names("input cached output")},
         "commands": _names("timeout_seconds sessions idle_seconds"),
         "mcp": _names("sandboxed wait_seconds"),

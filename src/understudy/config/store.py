@@ -3,13 +3,14 @@
 A caller, a project or a profile cannot choose it: what is in another place than expected is lost to whoever looks for it.
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
 from understudy.config.file import read_config_file
-from understudy.config.home import expand
+from understudy.config.home import STATE_FOLDER, expand
 from understudy.config.named_file import read_named_file
 from understudy.config.schema import Mismatch, TreeReader
 from understudy.errors import ConfigError
@@ -22,6 +23,7 @@ SHORTEST_LEASE = 2.0
 MOST_LETTERS = 63
 HOST_NAME_WANTED = "a name of letters, digits, `.`, `_` and `-`, 63 at most"
 _MOST_BYTES = 4096
+_SCP = re.compile(r"[\w.-]+@[\w.-]+:(?!//)")
 _WANTED = '"sqlite", or the address of a database such as "postgresql://understudy@db.internal/understudy"'
 
 
@@ -30,6 +32,21 @@ class StoreChoice(msgspec.Struct, frozen=True):
     lease_seconds: float = LEASE_SECONDS
     audit_key: Path | None = None  # of the seals; None: in the state folder
     host_name: str | None = None  # of this machine, as the database has it; None: as the system has it
+
+
+WORKSPACE_SECONDS = 600.0
+WORKSPACE_MB = 4096
+
+
+class WorkspaceSettings(msgspec.Struct, frozen=True):
+    """Of workspaces that are made for a conversation."""
+
+    folder: Path  # in which they are made
+    snapshots: str | None = None  # a repository, by its address or path; None: nothing is kept of them
+    also: tuple[str, ...] = ()  # files and folders in them that are kept though git ignores them
+    urls: tuple[str, ...] | None = None  # how addresses begin that may be cloned; None: any, for callers without limits
+    seconds: float = WORKSPACE_SECONDS  # for making one
+    most_mb: int = WORKSPACE_MB
 
 
 def files_of(read: TreeReader, env: Mapping[str, str]) -> list[str | None]:
@@ -58,6 +75,7 @@ def read_store_choice(home: Path, env: Mapping[str, str]) -> StoreChoice:
 def check_store(home: Path, read: TreeReader) -> None:
     """Of a configuration as it holds for one conversation. Raises `Mismatch`."""
     _choice(home, read, {}, reads_file=False)
+    _workspaces(home, read, {})
     for table in ("understudy.store", "understudy.cluster"):
         if read.value(table) != TreeReader(read_config_file(home).tree).value(table):
             raise Mismatch(table, "it can be set only in config.toml itself: it holds for the whole server", "left out here")
@@ -97,3 +115,42 @@ def _in_file(path: Path, key: str) -> str:
     if not (url == SQLITE or url.startswith(SCHEMES)):
         raise Mismatch(key, f"{path} holds no address of a store", f"the path of a file that holds {_WANTED}")
     return url
+
+
+# -- workspaces
+
+
+def read_workspaces(home: Path, env: Mapping[str, str]) -> WorkspaceSettings:
+    """Raises `ConfigError`."""
+    try:
+        return _workspaces(home, TreeReader(read_config_file(home).tree), env)
+    except Mismatch as slip:
+        raise ConfigError(f"{slip.complaint}\nin `{slip.key}`\n`{slip.key}` should be {slip.wanted}.") from None
+
+
+def _workspaces(home: Path, read: TreeReader, env: Mapping[str, str]) -> WorkspaceSettings:
+    key = "understudy.cluster."
+    folder = expand(read.text(f"{key}workspaces") or "workspaces", base=home, env=env)
+    state = home / STATE_FOLDER
+    if folder.is_relative_to(state):
+        raise Mismatch(f"{key}workspaces", "invalid value: no command can see what lies there", f"a folder outside {state}")
+    snapshots = read.text(f"{key}snapshots") or None
+    if snapshots is not None and _has_password(snapshots):
+        wanted = "an address without a password: leave that to ssh, or to a credential helper of git"
+        raise Mismatch(f"{key}snapshots", "invalid value: it holds a password", wanted)
+    if snapshots is not None and "://" not in snapshots and not _SCP.match(snapshots):
+        snapshots = str(expand(snapshots, base=home, env=env))
+    also = read.texts(f"{key}snapshot_also") or ()
+    for name in also:
+        if name.startswith("/") or ".." in name.split("/") or not name.strip("/"):
+            wanted = "files and folders of a workspace, such as `.env.test` or `build`"
+            raise Mismatch(f"{key}snapshot_also", f"invalid value: `{name}`", wanted)
+    seconds, most = read.amount(f"{key}workspace_seconds"), read.count(f"{key}workspace_mb")
+    urls = read.texts(f"{key}workspace_urls")
+    return WorkspaceSettings(folder, snapshots, also, urls, seconds or WORKSPACE_SECONDS, most or WORKSPACE_MB)
+
+
+def _has_password(url: str) -> bool:
+    scheme, separator, rest = url.partition("://")
+    user, at, _ = rest.partition("/")[0].rpartition("@")
+    return bool(separator and at and (":" in user or scheme != "ssh"))

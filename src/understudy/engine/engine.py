@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from understudy.config.home import find_home
+from understudy.config.home import find_home, is_there, state_dir
 from understudy.config.load import BY_ARGUMENT, Configs
 from understudy.config.model import Config
 from understudy.config.schema import Tree
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from understudy.engine.services.observing import InHand, Observer
     from understudy.engine.services.turns_at_work import TurnsAtWork
     from understudy.engine.turn.accounts import Accounts
+    from understudy.engine.workspaces.workspaces import Workspaces
     from understudy.store.search.asked import Found, Wanted
 
 MOST_NAMED = 100  # viewers
@@ -74,6 +75,8 @@ class Engine:
         self._remembered = Remembered(self._loop)
         self._conversations = self._remembered.all
         self._watch = Watch(self._logs.store, self._conversations)
+        self._workspaces: Workspaces | None = None  # few conversations have one that is made for them
+        self.host_name = ""  # of this host, among those of one database; empty: as the system calls it
         self.observer: Observer | None = None  # set before there are conversations
         self.at_work: TurnsAtWork | None = None  # likewise, where callers may have so many turns at once
         self.accounts: Accounts | None = None  # likewise, where callers may use only so much
@@ -127,6 +130,30 @@ class Engine:
             await self.admit(caller, terms)
         if conversation_id is None:
             conversation_id = ConversationId(new_uuid())
+        if overrides.workspace is not None:
+            config = self.configure(msgspec.structs.replace(overrides, workspace=None, cwd=None))  # before anything is made
+            create = partial(self._create, conversation_id, caller, thread_source=thread_source, terms=terms)
+            limits = (caller.limits is not None, config.history_persistence != "none")
+            return await self.workspaces().create_in(conversation_id, overrides, limits, create)
+        return await self._create(conversation_id, caller, overrides, thread_source, terms)
+
+    def workspaces(self) -> "Workspaces":
+        """Raises `ConfigError`."""
+        if self._workspaces is None:
+            from understudy.engine.workspaces.workspaces import Workspaces
+
+            self._workspaces = Workspaces(self._find_home(), self._env, self.host_name, self._find)
+        return self._workspaces
+
+    async def make_ready(self, conversation: Conversation) -> None:
+        """Whoever is about to work in its workspace finds it there. Raises `WorkspaceAway`."""
+        if conversation.state.overrides.workspace is not None and not conversation.turn_runs:
+            read = partial(self.log.read, conversation.id)
+            await self.workspaces().make_ready(conversation.id, conversation.state, read)
+
+    async def _create(
+        self, conversation_id: ConversationId, caller: Caller, overrides: Overrides, thread_source: str | None, terms: Terms | None
+    ) -> Handle:
         config = self.configure(overrides)
         if config.history_persistence == "none":
             self._logs.in_memory()
@@ -160,6 +187,8 @@ class Engine:
                 self._remembered.forget(conversation)
                 raise UnknownConversation(f"no conversation {conversation_id}")
             await conversation.look(position)
+        if to_send:
+            await self.make_ready(conversation)
         return Handle(self, conversation, caller)
 
     async def copy_in_memory(self, caller: Caller, conversation_id: ConversationId) -> Handle:
@@ -314,6 +343,9 @@ class Engine:
 
     async def _clear_up(self, conversation: Conversation, temporary: Path) -> None:
         """After what was deleted."""
+        workspace = conversation.state.overrides.workspace
+        if workspace is not None or (not conversation.loaded and is_there(state_dir(self.home) / "snapshots")):
+            await self.workspaces().discard(conversation.id, kept_too=True)
         self._preparing.forget(conversation.id)
         from understudy.sandbox.private_tmp import remove_folder  # only here
 
@@ -366,6 +398,7 @@ class Engine:
         conversation.is_observed_by(self.observer, self.at_work, self.accounts)
         if log.is_remote:
             conversation.fixes = partial(self.pinned, conversation)
+        conversation.beginning.workspaces = conversation.running.workspaces = self.workspaces
         return conversation
 
     def in_hand(self) -> "InHand":
@@ -389,9 +422,13 @@ class Engine:
 
     async def close(self) -> None:
         """Turns are interrupted and recorded, children are gone, the log is on disk."""
+        if self._workspaces is not None:
+            await self._workspaces.settle()
         await asyncio.gather(*(conversation.stop() for conversation in tuple(self._conversations.values())))
         for conversation in self._conversations.values():
             conversation.flush()
+        if self._workspaces is not None:
+            await self._workspaces.close()
         await self._watch.close()
         self._warming.end()
         await self._preparing.close_servers()

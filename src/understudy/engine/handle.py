@@ -24,7 +24,7 @@ from understudy.protocol.callers import Caller, Right
 from understudy.protocol.choices import ApprovalPolicy, SandboxMode
 from understudy.protocol.ids import ConversationId, new_uuid
 from understudy.protocol.items import FunctionCall, Message, Usage
-from understudy.protocol.ops import Accepted, Decide, Op, Rename, Send, Undo
+from understudy.protocol.ops import Accepted, Compact, Decide, Op, Rename, Resume, Send, Undo
 from understudy.protocol.records import (
     BudgetAsked,
     CommandStarted,
@@ -69,6 +69,7 @@ if TYPE_CHECKING:
         def configure(self, overrides: Overrides) -> Config: ...
         def pinned(self, conversation: Conversation, op: Send) -> Send: ...
         async def admit(self, caller: Caller, terms: Terms | None) -> None: ...
+        async def make_ready(self, conversation: Conversation) -> None: ...
         async def submit(
             self, conversation: Conversation, op: Op, following: Following | None = None, told: Told | None = None
         ) -> Accepted: ...
@@ -137,6 +138,8 @@ class Handle:
         is durable.
         """
         op = self._checked(op)
+        if isinstance(op, Send | Compact | Resume | Undo) and self._conversation.state.overrides.workspace is not None:
+            await self._engine.make_ready(self._conversation)
         if self.caller.limits is not None:
             op = await way_of(op).judge(self.caller.limits, self, op)
             if isinstance(op, Send):

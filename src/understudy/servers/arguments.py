@@ -198,12 +198,18 @@ def seconds(value: object) -> str | None:
     return None if 0 < value <= 10_000_000 else f"invalid value: {found(value)}, expected a number of seconds above 0"
 
 
+def workspace(value: object) -> str | None:
+    from understudy.servers.given_workspace import check_workspace  # few calls have one
+
+    return check_workspace(value)
+
+
 TERM_MEMBERS: dict[str, Check] = {"output-schema": check_schema, "budget": check_budget}
 ANSWER_MEMBERS: dict[str, Check] = {"wait-seconds": seconds, "report": one_in(REPORT_KINDS)}  # of the call, not of its turn
 
 CODEX = Arguments(
     "struct CodexToolCallParam",
-    {"prompt": text, "images": _images, **SESSION_MEMBERS, **TERM_MEMBERS, **ANSWER_MEMBERS},
+    {"prompt": text, "images": _images, "workspace": workspace, **SESSION_MEMBERS, **TERM_MEMBERS, **ANSWER_MEMBERS},
     ("prompt",),
 )
 CODEX_REPLY = Arguments(
@@ -224,6 +230,10 @@ CODEX_REPLY = Arguments(
 def overrides_from(values: Mapping[str, Any]) -> Overrides:
     """What a caller chose, from canonical names in either case style."""
     chosen = {_snake(name): value for name, value in values.items()}
+    if "workspace" in chosen:
+        from understudy.servers.given_workspace import read_workspace
+
+        chosen["workspace"] = read_workspace(chosen["workspace"])
     return Overrides(**{name: chosen[name] for name in Overrides.__struct_fields__ if name in chosen})
 
 

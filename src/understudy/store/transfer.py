@@ -24,6 +24,7 @@ from understudy.protocol.records import (
     ToolApprovalAsked,
     TurnQueued,
     UserMessage,
+    WorkspaceMoved,
 )
 from understudy.store.log import LATEST, Listed
 
@@ -150,7 +151,7 @@ def in_folder(imported: Imported, cwd: str) -> Imported:
 
     def moved(record: Record) -> Record:
         if isinstance(record, Opened):
-            return msgspec.structs.replace(record, overrides=msgspec.structs.replace(record.overrides, cwd=cwd), pins=None)
+            return msgspec.structs.replace(record, overrides=_in_folder(record.overrides, cwd), pins=None)
         return _with_message(record, staying)
 
     def staying(message: UserMessage) -> UserMessage:
@@ -159,6 +160,10 @@ def in_folder(imported: Imported, cwd: str) -> Imported:
         return msgspec.structs.replace(message, overrides=msgspec.structs.replace(message.overrides, cwd=None), pins=None)
 
     return replace(imported, entries=tuple(_with_record(entry, moved(entry.record)) for entry in imported.entries))
+
+
+def _in_folder(overrides: Overrides, cwd: str) -> Overrides:
+    return msgspec.structs.replace(overrides, cwd=cwd, workspace=None)
 
 
 def _with_message(record: Record, change: Callable[[UserMessage], UserMessage]) -> Record:
@@ -182,6 +187,8 @@ def _renamed(record: Record, conversation_id: str) -> Record:
 def _unpinned(record: Record) -> Record:
     """Places are pinned by what stood there on one machine; here they are pinned anew."""
     if isinstance(record, Opened):
+        return msgspec.structs.replace(record, pins=None)
+    if isinstance(record, WorkspaceMoved):
         return msgspec.structs.replace(record, pins=None)
     return _with_message(record, lambda message: msgspec.structs.replace(message, pins=None))
 
@@ -212,7 +219,8 @@ def _harmless_message(message: UserMessage) -> UserMessage:
 
 
 def _plain(overrides: Overrides) -> Overrides:
-    return msgspec.structs.replace(overrides, approval_policy=None, sandbox=None, config=None, profile=None)
+    """A workspace would name what is cloned to where, and commands that are run in it."""
+    return msgspec.structs.replace(overrides, approval_policy=None, sandbox=None, config=None, profile=None, workspace=None)
 
 
 def _with_record(entry: Entry, record: Record) -> Entry:

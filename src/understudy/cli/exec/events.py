@@ -94,7 +94,8 @@ NO_EXIT_CODE = -1  # of a command that was refused, or whose end nobody has seen
 
 _KINDS = {"Add": "add", "Update": "update", "Delete": "delete"}
 # of no concern to the one turn that is watched
-_UNTOLD = frozenset({r.ServersChecked, r.InputWritten, r.Renamed, r.UndoEnded, r.TurnQueued, r.TurnDropped})
+_OF_WORKSPACES = {r.WorkspaceSaveStarted, r.WorkspaceSaved, r.WorkspaceMoved}
+_UNTOLD = frozenset({r.ServersChecked, r.InputWritten, r.Renamed, r.UndoEnded, r.TurnQueued, r.TurnDropped, *_OF_WORKSPACES})
 
 Json = dict[str, Any]
 

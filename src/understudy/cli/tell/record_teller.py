@@ -54,6 +54,9 @@ from understudy.protocol.records import (
     UndoStarted,
     UserInputAsked,
     UserMessage,
+    WorkspaceMoved,
+    WorkspaceSaved,
+    WorkspaceSaveStarted,
 )
 from understudy.text import make_visible
 
@@ -147,6 +150,8 @@ class RecordTeller:
             case TurnDropped(reason=reason):
                 why = "it was taken back" if reason is None else make_visible(reason)
                 teller.notice(f"a message that waited begins no turn: {why}")
+            case WorkspaceSaved() | WorkspaceMoved():
+                teller.notice(make_visible(record.describe()))
             case UndoEnded() as ended:
                 teller.notice(make_visible(ended.describe()))
             case TurnEnded(reason="completed"):
@@ -157,6 +162,7 @@ class RecordTeller:
                 Opened()
                 | TurnStarted()
                 | RequestSent()
+                | WorkspaceSaveStarted()
                 | TokensCounted()
                 | DiffChanged()
                 | ApprovalDecided()

@@ -124,6 +124,10 @@ class Activity:
                 return [Told(blocked, blocked.describe(), foreign=True)]
             case r.InputWritten() | r.Renamed() | r.UndoEnded() | r.TurnQueued() | r.TurnDropped() as record:
                 return [Told(record, record.describe(), foreign=True)]
+            case r.WorkspaceSaved() | r.WorkspaceMoved() as record:
+                return [Told(record, record.describe(), foreign=True)]
+            case r.WorkspaceSaveStarted() as record:
+                return [Told(record)]
             case r.Opened() | r.TurnStarted() | r.TokensCounted() | r.PlanUpdated() | r.DiffChanged() | r.UndoStarted() as record:
                 return [Told(record)]
 

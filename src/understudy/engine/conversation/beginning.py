@@ -4,6 +4,7 @@ Whatever has to be read from the log is read before anything is appended, so tha
 """
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -26,6 +27,7 @@ from understudy.store.log import EventLog
 from understudy.tools.host import RunsCommands
 
 if TYPE_CHECKING:
+    from understudy.engine.workspaces.workspaces import Workspaces
     from understudy.tools.unsaved_texts import UnsavedTexts
 
 NOTHING_TO_COMPACT = "there is nothing to sum up: the model has said nothing since the last summary, or nothing at all"
@@ -49,6 +51,7 @@ class Beginning:
         long_commands: LongCommands,
     ) -> None:
         self.unsaved: UnsavedTexts | None = None  # of editors that have the conversation open
+        self.workspaces: Callable[[], Workspaces] | None = None
         self._log = log
         self._tail = tail
         self._standing = standing
@@ -92,6 +95,8 @@ class Beginning:
         tail = self._tail
         before_fork = tail.state
         try:
+            if tail.state.overrides.workspace is not None and await self._have_workspace():
+                record = self._pinned_anew(record)
             if record.parent_message_id is not None:
                 await self._fork(record.parent_message_id)
             if tail.state.queued and record.message_id not in tail.state.queued and not self._goes_on:
@@ -118,6 +123,29 @@ class Beginning:
         self._start(turn_id, setup, by if resumed is None else tail.state.owner)
         return Accepted(record.message_id, turn_id)
 
+    async def _have_workspace(self) -> bool:
+        """Whether it was made again: then it is pinned as it is now, and everybody is told. Raises `WorkspaceAway`."""
+        tail = self._tail
+        if self.workspaces is None:
+            return False
+        workspaces = self.workspaces()
+        await workspaces.make_ready(tail.conversation_id, tail.state, partial(self._log.read, tail.conversation_id))
+        moved = workspaces.moved(tail.conversation_id)
+        if moved is None:
+            return False
+        self._setup = None
+        now = self._prepare(tail.state.overrides, tail.conversation_id, None).pins
+        tail.append(msgspec.structs.replace(moved, pins=now), turn="0")
+        tail.when_committed(lambda: None if tail.failure else workspaces.noted(tail.conversation_id))
+        return True
+
+    def _pinned_anew(self, record: UserMessage) -> UserMessage:
+        """A message whose folders were pinned before that was known."""
+        if record.pins is None:
+            return record
+        chosen = _chosen(self._tail.state.overrides, record)
+        return msgspec.structs.replace(record, pins=self._prepare(chosen, self._tail.conversation_id, None).pins)
+
     async def begin_compaction(self, by: str) -> tuple[str, bool]:
         """A turn without a message; or, with True, the one that waited for an answer when its process ended.
 
@@ -138,6 +166,8 @@ class Beginning:
 
     async def resume(self) -> str | None:
         """Take up a turn that waited for an answer when its process ended; close any other that was cut off."""
+        if self._tail.state.overrides.workspace is not None:
+            await self._have_workspace()
         resumed = await self.settle_cut_turn()
         if resumed is not None:
             self._check_that_all_is_well()

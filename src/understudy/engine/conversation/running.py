@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from understudy.engine.conversation.phases import LEAVING, RUNNING, Given, Standing
@@ -10,11 +11,12 @@ from understudy.engine.log.tail import Tail
 from understudy.engine.turn.turn import Turn, TurnAborted
 from understudy.errors import AgentError, ModelError, report_bug
 from understudy.protocol.callers import LOCAL_NAME
-from understudy.protocol.records import Failure, TurnEnded
+from understudy.protocol.records import Failure, Record, TurnEnded
 
 if TYPE_CHECKING:
     from understudy.engine.services.turns_at_work import TurnsAtWork
     from understudy.engine.turn.accounts import Accounts
+    from understudy.engine.workspaces.workspaces import Workspaces
 
 logger = logging.getLogger(__name__)
 
@@ -23,6 +25,7 @@ class Running:
     def __init__(self, tail: Tail, loop: asyncio.AbstractEventLoop, standing: Standing) -> None:
         self._standing = standing
         self.turn: Turn | None = None
+        self.workspaces: Callable[[], Workspaces] | None = None
         self.by = LOCAL_NAME  # who began it
         self.at_work: TurnsAtWork | None = None  # where callers may have so many at once
         self.accounts: Accounts | None = None  # where they may use only so much
@@ -59,6 +62,10 @@ class Running:
         ended = TurnEnded("failed", "internal error")
         name = self._tail.conversation_id
         try:
+            if self._tail.state.setup_due:
+                from understudy.engine.workspaces.setup_commands import run_setup  # few workspaces need any
+
+                await run_setup(turn, turn.turn_id, self._tail.state.overrides.workspace)
             ended = await turn.run()
         except asyncio.CancelledError:
             ended = _interrupted(turn, asked_for=self._interrupt_asked)
@@ -92,8 +99,18 @@ class Running:
         """Whatever the turn left open is answered, and then it is over. Also for turns that a crash cut off."""
         state = self._tail.state
         open_calls = recovery.close_open_calls(state) if state.calls or state.running else ()
+        if state.overrides.workspace is not None and self.workspaces is not None:
+            open_calls = (*open_calls, *self._save_workspace(self.workspaces(), turn_id))
         self._tail.append(*open_calls, ended, turn=turn_id)
         self._tail.flush()
+
+    def _save_workspace(self, workspaces: "Workspaces", turn_id: str) -> tuple[Record, ...]:
+        """Once the end of the turn is in the log."""
+        intent = workspaces.at_end(self._tail.state, turn_id)
+        if intent:
+            tail = self._tail
+            tail.when_committed(lambda: None if tail.failure else workspaces.save(tail.conversation_id, turn_id))
+        return intent
 
     def note_told_to_end(self) -> None:
         """A person answered a question by ending the turn."""

@@ -58,6 +58,9 @@ from understudy.protocol.records import (
     UndoStarted,
     UserInputAsked,
     UserMessage,
+    WorkspaceMoved,
+    WorkspaceSaved,
+    WorkspaceSaveStarted,
 )
 from understudy.store.log import Status, Summary
 
@@ -109,6 +112,9 @@ class State(msgspec.Struct, eq=False):
     ledger: Ledger = msgspec.field(default_factory=Ledger)
     undo: UndoFacts = msgspec.field(default_factory=UndoFacts)
     name: str = ""  # the title that somebody gave it
+    setup_due: bool = False  # its new workspace is to be prepared before the model is asked
+    saved: WorkspaceSaved | None = None  # the newest snapshot of its workspace
+    moved: WorkspaceMoved | None = None  # the last time that it was made again
     last_at: float = 0.0  # when its last record was appended
     message_ends: dict[str, int] = {}  # the record after which a message's turn was over: where a fork begins
     turn_messages: dict[str, str] = {}  # the message that began each turn
@@ -152,6 +158,7 @@ class State(msgspec.Struct, eq=False):
 
     def _request_sent(self, entry: Entry, record: RequestSent) -> None:
         self.answer = None
+        self.setup_due = False
         self.history.begin_request(record.context, entry.seq)
         if self._news:
             self.history.add(Message("user", (InputText("\n".join(self._news)),)), entry.seq)
@@ -239,6 +246,16 @@ class State(msgspec.Struct, eq=False):
         if news is not None:
             self._news.append(news)
 
+    def _workspace_saved(self, entry: Entry, record: WorkspaceSaved) -> None:
+        if record.ref:
+            self.saved = record
+
+    def _workspace_moved(self, entry: Entry, record: WorkspaceMoved) -> None:
+        self.moved = record
+        self.setup_due = self.overrides.workspace is not None and bool(self.overrides.workspace.setup)
+        self.pins = record.pins or self.pins
+        self._news.append(record.describe())
+
     def _renamed(self, entry: Entry, record: Renamed) -> None:
         self.name = record.title
 
@@ -262,6 +279,7 @@ class State(msgspec.Struct, eq=False):
         self.model = record.model
         self.owner = record.owner
         self.thread_source = record.thread_source
+        self.setup_due = record.overrides.workspace is not None and bool(record.overrides.workspace.setup)
 
     def _counted(self, entry: Entry, record: TokensCounted) -> None:
         self.usage = record.total or record.usage
@@ -343,6 +361,9 @@ class State(msgspec.Struct, eq=False):
         Renamed: _renamed,
         UndoStarted: _undo_started,
         UndoEnded: _undo_ended,
+        WorkspaceSaveStarted: _nothing,
+        WorkspaceSaved: _workspace_saved,
+        WorkspaceMoved: _workspace_moved,
         Noticed: _nothing,
         RetryScheduled: _nothing,
     }
@@ -411,6 +432,9 @@ class State(msgspec.Struct, eq=False):
         self.ledger = whole.ledger
         self.undo = whole.undo
         self.name = whole.name
+        self.saved, self.moved = whole.saved, whole.moved
+        if whole.moved is not None:
+            self.pins = whole.pins  # there is only one disk
         self.submissions = whole.submissions
         self.message_ends = dict(whole.message_ends)
         self.turn_messages = dict(whole.turn_messages)

@@ -11,7 +11,7 @@ from understudy.engine.conversation.conversation import Conversation
 from understudy.engine.engine import Engine
 from understudy.engine.handle import Handle
 from understudy.engine.log.facts import fields_of
-from understudy.errors import AgentError, BadRequest, ConfigError, HostAway, LacksRight, NotAllowed, StoreError
+from understudy.errors import AgentError, BadRequest, ConfigError, HostAway, LacksRight, NotAllowed, StoreError, WorkspaceFailed
 from understudy.policy.secrets import without_secrets
 from understudy.protocol.beginnings import Begin, Refused, encode_begin
 from understudy.protocol.callers import Caller
@@ -23,7 +23,9 @@ from understudy.store.postgres.log import PostgresLog
 
 BEGIN_SECONDS = 10.0  # that a worker has to begin a conversation
 LOOK_SECONDS = 1.0
-_KINDS: dict[str, type[AgentError]] = {each.kind: each for each in (BadRequest, ConfigError, NotAllowed, StoreError, HostAway)}
+_KINDS: dict[str, type[AgentError]] = {
+    each.kind: each for each in (BadRequest, ConfigError, NotAllowed, StoreError, HostAway, WorkspaceFailed)
+}
 NOT_KEPT = (
     'a conversation that is not kept (`history.persistence = "none"`) cannot be begun through a front end: it would be in the '
     "memory of a worker alone"
@@ -53,8 +55,16 @@ class FrontEngine(Engine):
             await self.admit(caller, terms)
         path = self._checked(overrides)
         name = conversation_id or ConversationId(new_uuid())
-        await self._begin(Begin(name, overrides, caller, thread_source, terms), path)
+        seconds = BEGIN_SECONDS
+        if overrides.workspace is not None and overrides.workspace.kind == "git":
+            workspaces = self.workspaces()
+            workspaces.check(overrides, limited=caller.limits is not None, kept=True)
+            path, seconds = workspaces.path_of(name), BEGIN_SECONDS + workspaces.settings.seconds
+        await self._begin(Begin(name, overrides, caller, thread_source, terms), path, seconds)
         return await self.find(caller, name)
+
+    async def make_ready(self, conversation: Conversation) -> None:
+        """The worker does so, where it is."""
 
     def pinned(self, conversation: Conversation, op: Send) -> Send:
         """The worker pins folders, for it has them. What changes none is judged by those that are pinned."""
@@ -73,29 +83,34 @@ class FrontEngine(Engine):
     def _checked(self, overrides: Overrides) -> str:
         """The folder. Raises `AgentError` for what no worker need be asked."""
         _check_secrets(overrides)
-        if self.configure(Overrides(**{**fields_of(overrides), "cwd": None})).history_persistence == "none":
+        if self.configure(Overrides(**{**fields_of(overrides), "cwd": None, "workspace": None})).history_persistence == "none":
             raise BadRequest(NOT_KEPT)
+        workspace = overrides.workspace
+        if workspace is not None and workspace.kind == "git":
+            return ""  # the worker makes one
+        if workspace is not None and workspace.path and overrides.cwd is None:
+            overrides = msgspec.structs.replace(overrides, cwd=workspace.path)
         if overrides.cwd is None:
             raise ConfigError("a front end has no folders: say in which one of the workers' the agent is to work (`cwd`)")
         if not os.path.isabs(overrides.cwd):
             raise ConfigError(_relative(overrides.cwd))
         return os.path.normpath(overrides.cwd)
 
-    async def _begin(self, begin: Begin, path: str) -> None:
+    async def _begin(self, begin: Begin, path: str, seconds: float) -> None:
         log = self.log
         assert isinstance(log, PostgresLog)
         woken = asyncio.Event()
         stop = log.listen(begin.conversation_id, woken.set)
         try:
             await log.hosts.begin(begin.conversation_id, path, encode_begin(begin))
-            await _until_begun(log.hosts, begin.conversation_id, woken)
+            await _until_begun(log.hosts, begin.conversation_id, woken, seconds)
         finally:
             stop()
 
 
-async def _until_begun(hosts: Hosts, name: ConversationId, woken: asyncio.Event) -> None:
+async def _until_begun(hosts: Hosts, name: ConversationId, woken: asyncio.Event, seconds: float) -> None:
     loop = asyncio.get_running_loop()
-    give_up = loop.time() + BEGIN_SECONDS
+    give_up = loop.time() + seconds
     while True:
         woken.clear()
         late = loop.time() >= give_up
@@ -108,7 +123,7 @@ async def _until_begun(hosts: Hosts, name: ConversationId, woken: asyncio.Event)
         if late and became.host is None:
             raise HostAway("no worker has room for this workspace: none is there, or those that are there are being drained")
         if late:
-            raise HostAway(f"host {became.host} was to begin this conversation, and has not done so within {BEGIN_SECONDS:.0f} s")
+            raise HostAway(f"host {became.host} was to begin this conversation, and has not done so within {seconds:.0f} s")
         try:
             async with asyncio.timeout_at(min(give_up, loop.time() + LOOK_SECONDS)):
                 await woken.wait()

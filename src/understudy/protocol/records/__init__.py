@@ -29,6 +29,9 @@ from understudy.protocol.records.files import (
     Piece,
     UndoEnded,
     UndoStarted,
+    WorkspaceMoved,
+    WorkspaceSaved,
+    WorkspaceSaveStarted,
 )
 from understudy.protocol.records.questions import (
     Answers,
@@ -69,6 +72,7 @@ from understudy.protocol.records.turns import (
     TurnQueued,
     TurnStarted,
     UserMessage,
+    Workspace,
 )
 
 __all__ = [
@@ -131,6 +135,10 @@ __all__ = [
     "UndoStarted",
     "UserInputAsked",
     "UserMessage",
+    "Workspace",
+    "WorkspaceMoved",
+    "WorkspaceSaveStarted",
+    "WorkspaceSaved",
 ]
 
 Record = (
@@ -166,6 +174,9 @@ Record = (
     | DiffChanged
     | UndoStarted
     | UndoEnded
+    | WorkspaceSaveStarted
+    | WorkspaceSaved
+    | WorkspaceMoved
     | Noticed
     | RetryScheduled
     | Renamed

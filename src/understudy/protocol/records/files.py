@@ -3,6 +3,7 @@
 import msgspec
 
 from understudy.protocol.callers import LOCAL_NAME
+from understudy.protocol.records.turns import Pins
 
 
 class AddFile(msgspec.Struct, frozen=True, tag="add"):
@@ -109,3 +110,44 @@ class ImageViewed(msgspec.Struct, frozen=True, gc=False, tag="image_viewed"):
     def describe(self) -> str:
         """For people, in a line."""
         return f"looks at the image {self.path}"
+
+
+class WorkspaceSaveStarted(msgspec.Struct, frozen=True, gc=False, tag="workspace_save_started"):
+    """Intent: the turn is over, and its workspace is about to be kept. Where no `WorkspaceSaved` follows, it may not be."""
+
+    turn: str
+
+
+class WorkspaceSaved(msgspec.Struct, frozen=True, gc=False, tag="workspace_saved", omit_defaults=True):
+    """What became of that."""
+
+    turn: str
+    ref: str = ""  # in the repository of the operator's that keeps snapshots
+    commit: str = ""
+    problem: str = ""  # why it was not kept there; it is tried again
+    left_out: tuple[str, ...] = ()  # files that could not be kept, each with the reason
+
+    def describe(self) -> str:
+        """For people, in a line."""
+        left = f"; left out: {_listed(self.left_out)}" if self.left_out else ""
+        if self.problem:
+            return f"the workspace after turn {self.turn} is not saved: {self.problem}{left}"
+        return f"the workspace after turn {self.turn} is saved as {self.ref}{left}"
+
+
+class WorkspaceMoved(msgspec.Struct, frozen=True, gc=False, tag="workspace_moved", omit_defaults=True):
+    """The workspace was gone, and was made again: from the snapshot after a turn, or as it was cloned at first."""
+
+    path: str
+    host: str = ""
+    ref: str = ""  # empty: there was no snapshot
+    commit: str = ""
+    turn: str = ""  # after which it was saved
+    lost: tuple[str, ...] = ()  # changes that are not in it, for people and the model
+    pins: Pins | None = None  # of the places, as they are now
+
+    def describe(self) -> str:
+        """For people and the model."""
+        made = f"from its snapshot after turn {self.turn}" if self.ref else "from its source, since no snapshot was there"
+        lost = f" Not in it: {'; '.join(self.lost[:MOST_NAMED])}." if self.lost else ""
+        return f"The workspace {self.path} was gone and has been made again {made}.{lost}"

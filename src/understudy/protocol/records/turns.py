@@ -11,6 +11,20 @@ from understudy.protocol.choices import ApprovalPolicy, Mode, PlanStatus, Sandbo
 from understudy.protocol.items import FunctionCallOutput, Message, ModelItem, Usage
 
 
+class Workspace(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """The files that a conversation is about, and where they come from; chosen when it begins.
+
+    `folder`: one that is there. `volume`: one that can be attached to another host. `git`: a clone that is made for it.
+    """
+
+    kind: Literal["folder", "volume", "git"] = "folder"
+    path: str = ""  # of a clone: where it was made
+    url: str = ""
+    commit: str = ""  # by its id once it is cloned; empty: the repository had none
+    setup: tuple[str, ...] = ()  # shell commands that are run in a new clone, contained
+    host: str = ""  # where it was made
+
+
 class Overrides(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What a caller chose for a conversation, or from one message on. `None` means: as before."""
 
@@ -25,6 +39,7 @@ class Overrides(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     compact_prompt: str | None = None
     include_plan_tool: bool | None = None
     mode: Mode | None = None
+    workspace: Workspace | None = None
 
 
 class Budget(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -1,11 +1,22 @@
 """`codex` and `codex-reply`: a message to a new or an earlier session. The answer is given by the viewer of its turn."""
 
+import asyncio
 import logging
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from understudy.engine.handle import Handle
 from understudy.engine.log.durable import Durable
-from understudy.errors import AgentError, ConfigError, InvalidArguments, LacksRight, NotAllowed, TooManyTurns, UnknownConversation
+from understudy.errors import (
+    AgentError,
+    ConfigError,
+    InvalidArguments,
+    LacksRight,
+    NotAllowed,
+    TooManyTurns,
+    UnknownConversation,
+    WorkspaceFailed,
+)
 from understudy.protocol.ids import ConversationId, read_uuid
 from understudy.protocol.items import ContentPart, InputText, Message
 from understudy.protocol.ops import Cancel, Delete
@@ -35,11 +46,28 @@ async def codex(call: Call) -> Later:
         _refuse_start(error)
     images = await _read_images(call, values, values.get("cwd", ""), chosen) if values.get("images") else ()
     try:
-        handle = await call.client.engine.create(call.client.caller, chosen, for_turn=True, terms=terms)
+        making = call.client.engine.create(call.client.caller, chosen, for_turn=True, terms=terms)
+        handle = await (making if chosen.workspace is None else _unless_cancelled(call, making))
     except AgentError as error:
         _refuse_start(error)
     content = (*images, InputText(values["prompt"]))
     return await _begin(call, handle, content, terms, values, created=True)
+
+
+async def _unless_cancelled(call: Call, making: Coroutine[Any, Any, Handle]) -> Handle:
+    """A workspace takes long to make: a call that is cancelled meanwhile leaves nothing of it."""
+    task = asyncio.ensure_future(making)
+    call.when_cancelled(task.cancel)
+    try:
+        await asyncio.wait([task])
+    except asyncio.CancelledError:
+        task.cancel()
+        await asyncio.wait([task])
+        raise
+    if task.cancelled():
+        raise WorkspaceFailed("the call was cancelled before its workspace was made")
+    call.when_cancelled(lambda: None)
+    return task.result()
 
 
 def _refuse_start(error: AgentError) -> NoReturn:

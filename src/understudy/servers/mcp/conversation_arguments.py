@@ -22,6 +22,7 @@ from understudy.servers.arguments import (
     table,
     text,
     whole_number,
+    workspace,
 )
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 OVERRIDES = {name.replace("-", "_"): check for name, check in SESSION_MEMBERS.items()}
 TERMS = {name.replace("-", "_"): check for name, check in TERM_MEMBERS.items()}
-CREATE = Arguments("an object", {"prompt": text, **OVERRIDES, **TERMS})
+CREATE = Arguments("an object", {"prompt": text, "workspace": workspace, **OVERRIDES, **TERMS})
 SEND = Arguments(
     "an object",
     {"conversation_id": text, "content": sequence, "parent_message_id": text, **OVERRIDES, **TERMS},

@@ -77,6 +77,19 @@ def _found_by(words: str) -> dict[str, Any]:
     return {"anthropic/alwaysLoad": True, "anthropic/searchHint": words}
 
 
+_WORKSPACE: dict[str, Any] = {
+    "type": "object",
+    "description": "In place of cwd: a clone of a git repository that is made for this session, or a folder that is there.",
+    "properties": {
+        "kind": _string("git: a clone is made. folder, volume: `path` names it.", enum=["folder", "volume", "git"]),
+        "path": _string("For folder and volume: where it is."),
+        "url": _string("For git: the repository, by https or ssh, without a password."),
+        "commit": _string("For git: a commit, branch or tag; else what the repository has checked out."),
+        "setup": {"type": "array", "items": {"type": "string"}, "description": "For git: shell commands that prepare the clone."},
+    },
+    "required": ["kind"],
+}
+
 CODEX: dict[str, Any] = {
     "name": "codex",
     "_meta": _found_by("give a coding task to another agent: run commands, edit files, review, in a sandbox"),
@@ -115,6 +128,7 @@ CODEX: dict[str, Any] = {
                 "danger-full-access.",
                 enum=list(SANDBOX_MODES),
             ),
+            "workspace": _WORKSPACE,
         },
         "required": ["prompt"],
     },
@@ -162,7 +176,7 @@ def _snake(properties: dict[str, Any], *left_out: str) -> dict[str, Any]:
     return {name.replace("-", "_"): schema for name, schema in properties.items() if name not in left_out}
 
 
-_SESSION = _snake(CODEX["inputSchema"]["properties"], "prompt", "compact-prompt", "images", *_ANSWER)
+_SESSION = _snake(CODEX["inputSchema"]["properties"], "prompt", "compact-prompt", "images", "workspace", *_ANSWER)
 _ITEM: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -201,7 +215,7 @@ CONVERSATION_CREATE = _tool(
     "Create conversation",
     "Begin a conversation with the coding agent. A prompt starts its first turn at once; without one it waits for "
     "conversationSendMessage. Use conversationStream to see what happens.",
-    {"prompt": _string("The first message; empty or absent: none yet."), **_SESSION},
+    {"prompt": _string("The first message; empty or absent: none yet."), "workspace": _WORKSPACE, **_SESSION},
     [],
     {
         "type": "object",

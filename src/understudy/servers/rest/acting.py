@@ -16,6 +16,7 @@ from understudy.protocol.items import ContentPart, InputText, Message
 from understudy.protocol.ops import Answer, Decide, Delete
 from understudy.protocol.records import ApprovalDecided, Entry, Overrides, Question, Terms, UserInputAsked
 from understudy.servers.arguments import check_budget, check_schema, read_terms, table
+from understudy.servers.given_workspace import GivenWorkspace
 from understudy.servers.rest.failures import Conflict, NotThere
 from understudy.servers.rest.rows import conversation_of
 from understudy.servers.rest.shapes import Accepted, Answered, Decided, Stopped
@@ -67,9 +68,13 @@ class NewConversation(Chosen, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     prompt: str = ""
     mode: Mode = "default"
+    workspace: GivenWorkspace | None = None
 
     def overrides(self) -> Overrides | None:
-        return _in_mode(super().overrides(), self.mode if self.mode == "plan" else None)
+        chosen = _in_mode(super().overrides(), self.mode if self.mode == "plan" else None)
+        if self.workspace is None:
+            return chosen
+        return msgspec.structs.replace(chosen or Overrides(), workspace=self.workspace.workspace())
 
 
 class NewMessage(Chosen, frozen=True, kw_only=True, forbid_unknown_fields=True):

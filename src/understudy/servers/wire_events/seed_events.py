@@ -54,6 +54,9 @@ from understudy.protocol.records import (
     UndoStarted,
     UserInputAsked,
     UserMessage,
+    WorkspaceMoved,
+    WorkspaceSaved,
+    WorkspaceSaveStarted,
 )
 from understudy.protocol.records.files import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.servers.wire_events.event_codec import Encoded
@@ -153,6 +156,8 @@ def project(record: Record) -> tuple[events.Event, ...]:
             return (events.BackgroundEvent(compacted.describe()),)
         case Renamed(title=title):
             return (events.BackgroundEvent(f"the conversation is now called {visible(title)}"),)
+        case WorkspaceSaved() | WorkspaceMoved():  # nor this
+            return (events.BackgroundEvent(visible(record.describe())),)
         case UndoEnded() as ended:  # nor this; where it begins, there is nothing to tell yet
             return (events.BackgroundEvent(visible(ended.describe())),)
         case CommandApprovalAsked() as asked:
@@ -190,7 +195,15 @@ def project(record: Record) -> tuple[events.Event, ...]:
             return (events.PlanUpdate(plan.explanation, steps),)
         case Opened() as opened:
             return (events.SessionConfigured(opened.conversation_id, opened.model),)
-        case UserMessage() | RequestSent() | ToolAnswered() | ApprovalDecided() | CompactionStarted() | UndoStarted():
+        case (
+            UserMessage()
+            | RequestSent()
+            | ToolAnswered()
+            | ApprovalDecided()
+            | CompactionStarted()
+            | UndoStarted()
+            | WorkspaceSaveStarted()
+        ):
             return ()
         case TurnQueued() | TurnDropped():  # whoever queued it is told by their own door; others see the turn once it begins
             return ()

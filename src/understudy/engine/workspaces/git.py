@@ -1,0 +1,187 @@
+"""Running git for a workspace, so that a repository is data and never a program.
+
+No hook, filter, file system monitor, pager, editor or helper that a repository names is run; a repository is reached by https,
+http, ssh or, where it was named so, by its path, and by nothing else; nobody is asked for a password. Every run has an end, and a
+bound for what it may print. Where the server is root, git has the rights of the workspace's owner.
+"""
+
+import asyncio
+import os
+import re
+import signal
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+from understudy.errors import WorkspaceFailed
+from understudy.sandbox.starting import signal_group, start_process
+
+MOST_OUTPUT = 64 * 1024 * 1024
+LOCAL_SECONDS = 120.0
+_KEPT = frozenset(
+    {"PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "TMPDIR", "SSH_AUTH_SOCK", "SSL_CERT_FILE", "SSL_CERT_DIR"}
+    | {"GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSL_CAINFO", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"}
+)
+_PROXIES = frozenset({"http_proxy", "https_proxy", "all_proxy", "no_proxy"})
+_ALWAYS = {
+    "core.hooksPath": "/dev/null",
+    "core.fsmonitor": "false",
+    "core.untrackedCache": "false",
+    "core.pager": "cat",
+    "submodule.recurse": "false",
+    "fetch.recurseSubmodules": "false",
+    "push.recurseSubmodules": "no",
+    "diff.ignoreSubmodules": "all",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "advice.detachedHead": "false",
+    "transfer.bundleURI": "false",
+    "credential.interactive": "false",
+    "protocol.allow": "never",
+    "protocol.https.allow": "always",
+    "protocol.http.allow": "always",
+    "protocol.ssh.allow": "always",
+}
+_USERINFO = re.compile(r"(://)[^/@\s]+@")
+_WORDS_KEPT = 600
+
+
+class Reach(NamedTuple):
+    """How far git may reach. `network`: with the user's own settings of git, which name proxies and helpers for passwords."""
+
+    network: bool = False
+    paths: bool = False  # repositories of this machine, by their path
+
+
+ALONE = Reach()
+
+
+class Git:
+    """Git for one folder. `owner`: a user and a group, where it is run by root in somebody else's folder."""
+
+    def __init__(self, cwd: str, env: Mapping[str, str], owner: tuple[int, int] | None = None, most_mb: int = 0) -> None:
+        self._cwd = cwd
+        self.env = env
+        self._owner = owner
+        self._most_mb = most_mb
+
+    async def run(
+        self,
+        *arguments: str,
+        variables: Mapping[str, str] | None = None,
+        reach: Reach = ALONE,
+        given: bytes | None = None,
+        seconds: float = LOCAL_SECONDS,
+        allowed: Sequence[int] = (0,),
+    ) -> bytes:
+        """What it prints. Raises `WorkspaceFailed`; when cancelled, nothing of it is left."""
+        async with self.started(*arguments, variables=variables, reach=reach, given=given is not None) as process:
+            try:
+                async with asyncio.timeout(seconds):
+                    out, err = await _communicate(process, given)
+            except TimeoutError:
+                raise WorkspaceFailed(f"git {arguments[0]} took longer than {seconds:g} s, and was ended") from None
+        if process.returncode not in allowed:
+            raise WorkspaceFailed(f"git {arguments[0]}: {_said(err, process.returncode)}")
+        return out
+
+    @asynccontextmanager
+    async def started(
+        self, *arguments: str, variables: Mapping[str, str] | None = None, reach: Reach = ALONE, given: bool = False
+    ) -> AsyncGenerator[asyncio.subprocess.Process]:
+        """A run whose output is read while it is printed. At the end of the block it is over, with all that it has started."""
+        options: dict[str, object] = {} if self._owner is None else _rights_of(self._owner)
+        argv = ("git", "--no-pager", "--no-replace-objects", *arguments)
+        if self._most_mb:
+            argv = ("sh", "-c", f'ulimit -f {self._most_mb * 2048}; exec "$@"', "git", *argv)
+        try:
+            process = await start_process(
+                *argv,
+                stdin=asyncio.subprocess.PIPE if given else asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                cwd=self._cwd,
+                env=environment(self.env, reach) | dict(variables or {}),
+                **options,
+            )
+        except FileNotFoundError:
+            missing = "its folder is gone" if not is_folder(self._cwd) else "git is not installed on this host"
+            raise WorkspaceFailed(f"git cannot be run: {missing}") from None
+        except OSError as error:
+            raise WorkspaceFailed(f"git cannot be run: {error.strerror}") from None
+        try:
+            yield process
+        finally:
+            signal_group(process.pid, signal.SIGKILL)
+            await asyncio.shield(process.wait())
+
+
+def environment(env: Mapping[str, str], reach: Reach = ALONE) -> dict[str, str]:
+    """What git is told by its variables: none of ours that could hold a secret, and none that would steer it."""
+    chosen = {name: value for name, value in env.items() if name in _KEPT or name.lower() in _PROXIES}
+    settings = dict(_ALWAYS)
+    if reach.paths:
+        settings["protocol.file.allow"] = "always"
+    if not reach.network:
+        for name in ("GIT_SSH", "GIT_SSH_COMMAND", "SSH_AUTH_SOCK"):
+            chosen.pop(name, None)
+        chosen |= {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
+    for number, (key, value) in enumerate(settings.items()):
+        chosen |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+    chosen |= {"GIT_CONFIG_COUNT": str(len(settings)), "GIT_TERMINAL_PROMPT": "0", "GIT_PROTOCOL_FROM_USER": "1"}
+    chosen |= {"GIT_ASKPASS": "", "SSH_ASKPASS": "", "SSH_ASKPASS_REQUIRE": "never", "GIT_NO_LAZY_FETCH": "1"}
+    return chosen | {"GIT_LFS_SKIP_SMUDGE": "1", "GIT_EDITOR": "true", "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
+
+
+def is_folder(path: str) -> bool:
+    return os.path.isdir(path)
+
+
+def without_secrets(text: str) -> str:
+    return _USERINFO.sub(r"\1***@", text)
+
+
+def _rights_of(owner: tuple[int, int]) -> dict[str, object]:
+    return {"user": owner[0], "group": owner[1], "extra_groups": []}
+
+
+async def _communicate(process: asyncio.subprocess.Process, given: bytes | None) -> tuple[bytes, bytes]:
+    assert process.stdout is not None
+    assert process.stderr is not None
+    feeding = asyncio.create_task(_feed(process, given))
+    try:
+        out, err = await asyncio.gather(_read(process.stdout), _read(process.stderr))
+        await process.wait()
+    finally:
+        feeding.cancel()
+    return out, err
+
+
+async def _feed(process: asyncio.subprocess.Process, given: bytes | None) -> None:
+    if process.stdin is None or given is None:
+        return
+    try:
+        process.stdin.write(given)
+        await process.stdin.drain()
+        process.stdin.close()
+    except (BrokenPipeError, ConnectionResetError):  # it says why
+        pass
+
+
+async def _read(stream: asyncio.StreamReader) -> bytes:
+    chunks: list[bytes] = []
+    left = MOST_OUTPUT
+    while chunk := await stream.read(1 << 18):
+        left -= len(chunk)
+        if left < 0:
+            raise WorkspaceFailed(f"git printed more than {MOST_OUTPUT >> 20} MB, and was ended")
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _said(err: bytes, code: int | None) -> str:
+    lines = [line.strip() for line in err.decode(errors="replace").splitlines() if line.strip()]
+    told = [line for line in lines if line.startswith(("fatal:", "error:", "remote:", "ssh:"))] or lines
+    if code is not None and code < 0 and not told:
+        return "it was ended, perhaps because a file grew beyond `workspace_mb`"
+    return without_secrets("; ".join(told))[:_WORDS_KEPT] or f"it failed with code {code}"

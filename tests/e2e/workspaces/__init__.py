@@ -1,0 +1,1 @@
+"""Workspaces that are made for a conversation, with real git and the real program."""

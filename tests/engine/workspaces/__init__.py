@@ -1,0 +1,1 @@
+"""Keeping and making workspaces, with real git."""
