@@ -74,7 +74,8 @@ class Broadcast:
             self.queue.append(live)
         else:
             self._show_delta(live)
-            self._text_saver.save_soon()
+            if self._text_saver.timer is None:
+                self._text_saver.save_soon()
 
     def publish(self, committed: int) -> None:
         """Entries up to that number are on disk."""
@@ -89,7 +90,8 @@ class Broadcast:
             elif type(first) is LiveDelta:
                 del queue[0]
                 self._show_delta(first)
-                self._text_saver.save_soon()
+                if self._text_saver.timer is None:
+                    self._text_saver.save_soon()
 
     def publish_foreign(self, entries: Sequence[Entry]) -> None:
         """Show what another process has written."""

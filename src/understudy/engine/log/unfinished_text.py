@@ -311,7 +311,7 @@ class TextSaver:
         self._log = log
         self._loop = loop
         self._save = save
-        self._timer: asyncio.TimerHandle | None = None
+        self.timer: asyncio.TimerHandle | None = None  # until it is time to save
         self.exists = False  # in the store, perhaps
         self._complete = False  # all of the text so far is in the store, so that what comes can be added to it
 
@@ -328,11 +328,11 @@ class TextSaver:
         self._complete = False
 
     def save_soon(self) -> None:
-        if self._timer is None:
-            self._timer = self._loop.call_later(SAVE_SECONDS, self._on_timer)
+        if self.timer is None:
+            self.timer = self._loop.call_later(SAVE_SECONDS, self._on_timer)
 
     def _on_timer(self) -> None:
-        self._timer = None
+        self.timer = None
         self._save()
 
     def write(self, text: TextSoFar, after: int, epoch: int) -> None:
@@ -348,6 +348,6 @@ class TextSaver:
             self._complete = False  # a piece is missing: the next time all of it is written
 
     def close(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None

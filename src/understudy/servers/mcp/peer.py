@@ -144,18 +144,26 @@ class Envelope:
     def __init__(self, methods: Methods, *, request_id: RequestId, thread_id: str, plain_method: bool) -> None:
         meta = _encode({"requestId": request_id, "threadId": thread_id})
         self._before_turn = b'"params":{"_meta":' + meta + b',"id":"'
-        self._turn, self._before_event = "", self._before_turn + b'","msg":'  # nearly all events are of one turn
         self._both = methods == "both" and plain_method
         self.silent = methods == "none"  # the client is to get no events
         self._numbered = plain_method
+        self._turn: str | None = None  # nearly all events are of one turn, and many of one kind:
+        self._params = self._before = b""  # what stands before them is put together once,
+        self._between: dict[bytes, bytes] = {}  # and between the two frames of an event, by its type
+
+    def _begin(self, turn: str) -> None:
+        self._turn, self._params = turn, self._before_turn + turn.encode() + b'","msg":'
+        self._before = b'{"jsonrpc":"2.0","method":"codex/event",' + self._params
+        self._between = {}
 
     def wrap(self, event: Encoded, turn: str) -> bytes:
         if not self._numbered and turn == "0":
             turn = ""  # the modern face has no number for the configuration
         if turn != self._turn:
-            self._turn, self._before_event = turn, self._before_turn + turn.encode() + b'","msg":'
-        params = self._before_event + event.msg + b"}}\n"
-        framed = b'{"jsonrpc":"2.0","method":"codex/event",' + params
+            self._begin(turn)
         if not self._both:
-            return framed
-        return framed + b'{"jsonrpc":"2.0","method":"' + event.type + b'",' + params
+            return self._before + event.msg + b"}}\n"
+        between = self._between.get(event.type)
+        if between is None:
+            between = self._between[event.type] = b'}}\n{"jsonrpc":"2.0","method":"' + event.type + b'",' + self._params
+        return self._before + event.msg + between + event.msg + b"}}\n"

@@ -87,9 +87,13 @@ class SeedCodec:
         return live.encoded[SeedCodec]
 
     def delta(self, live: LiveDelta) -> Encoded:
-        if SeedCodec not in live.encoded:
-            live.encoded[SeedCodec] = encode_delta(live.delta)
-        return live.encoded[SeedCodec]
+        found = live.encoded.get(SeedCodec)
+        if found is None:
+            delta = live.delta
+            plain = type(delta) is TextDelta  # as nearly all of them are
+            found = Encoded(_TEXT, _encode(events.AgentMessageDelta(delta.text))) if plain else encode_delta(delta)
+            live.encoded[SeedCodec] = found
+        return found
 
 
 def _encoded(event: events.Event) -> Encoded:
@@ -102,6 +106,7 @@ def _tag(kind: type[events.Event]) -> bytes:
 
 
 _STARTED = (_encoded(events.TaskStarted()),)
+_TEXT = _tag(events.AgentMessageDelta)
 
 
 def encode_delta(delta: Delta) -> Encoded:
