@@ -373,6 +373,9 @@ class SimulatedLog:
     async def oldest(self, limit: int, after: tuple[float, str], *, archived: bool) -> Sequence[Listed]:
         return []
 
+    def when_renewed(self, told: Callable[[float], None]) -> None:
+        """Claims do not end by themselves."""
+
     def time_commits(self, told: Callable[[float], None]) -> None:
         pass
 

@@ -398,6 +398,7 @@ class Engine:
         conversation.is_observed_by(self.observer, self.at_work, self.accounts)
         if log.is_remote:
             conversation.fixes = partial(self.pinned, conversation)
+            self._commands.held_by(self.log.when_renewed)
         conversation.beginning.workspaces = conversation.running.workspaces = self.workspaces
         return conversation
 

@@ -121,6 +121,16 @@ class Helper:
         self._send()
         return running
 
+    def hold(self, until: float) -> None:
+        """It ends every command and itself then, unless it is told another time before."""
+        if not self.dead:
+            self._unsent.append((marshal.dumps((0, until)), []))
+            self._send()
+
+    def leave(self) -> None:
+        """It ends by itself, with every command, once nobody has its socket any more."""
+        self._lose()
+
     @property
     def under_way(self) -> tuple[RunningCommand, ...]:
         return tuple(self._under_way)

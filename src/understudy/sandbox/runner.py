@@ -10,6 +10,7 @@ import asyncio
 import logging
 import os
 import sys
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 
@@ -68,6 +69,7 @@ class Sandbox:
         """`rung` forces one way to contain commands, as the environment variable UNDERSTUDY_SANDBOX_RUNG does."""
         self._forced = rung or forced_rung()
         self._helper: Helper | None = None
+        self._held: float | None = None
         self._rung: Rung | None = None
         self._open_files = 0
         self._fallbacks: set[str] = set()
@@ -78,6 +80,14 @@ class Sandbox:
         """Start the helper if it is not running. Returns at once; needs a running event loop."""
         if sys.platform == "linux":
             self._ready()
+
+    def hold(self, until: float) -> None:
+        """At that time (of the clock that always goes on) all commands end, unless it is put off before: the helper sees to it, so
+        that they do while this process stands still.
+        """
+        self._held = until
+        if self._helper is not None and not self._helper.dead:
+            self._helper.hold(until)
 
     @property
     def rung(self) -> Rung:
@@ -203,9 +213,15 @@ class Sandbox:
         return helper.start(plan, on_output, (descriptor, *taken), control=command.control)
 
     def _ready(self) -> Helper:
+        is_over = self._held is not None and self._held <= time.monotonic()
+        if self._helper is not None and is_over:
+            self._helper.leave()  # as it is about to do by itself
+            self._held = None
         if self._helper is None or self._helper.dead:
             self._open_files = self._open_files or raise_open_files()
             self._helper = Helper(asyncio.get_running_loop())
+            if self._held is not None and not is_over:
+                self._helper.hold(self._held)
         return self._helper
 
     async def _choose(self, helper: Helper) -> Rung:

@@ -411,6 +411,12 @@ class Store(EventLog, Protocol):
         """Give back the room that deleted conversations have left: so many bytes. Others can write meanwhile."""
         ...
 
+    def when_renewed(self, told: Callable[[float], None]) -> None:
+        """Tell, on the event loop, up to which time (of the clock that always goes on) what is claimed here is surely claimed, and
+        again whenever that is put off. Never told where claims do not end by themselves.
+        """
+        ...
+
     def time_commits(self, told: Callable[[float], None]) -> None:
         """Tell how many seconds each commit took; on whatever thread commits."""
         ...

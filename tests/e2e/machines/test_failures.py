@@ -151,6 +151,27 @@ async def test_a_worker_that_stood_still_for_longer_than_its_lease_writes_nothin
 
 
 @pytest.mark.slow
+async def test_commands_of_a_worker_that_stands_still_have_ended_before_anybody_goes_on(tmp_path: Path) -> None:
+    writes = call("shell", command=["sh", "-c", "while :; do echo x >> lines; sleep 0.02; done"], timeout=100_000)
+    async with machines(tmp_path, [writes, say("next")], workers=("a",), fronts=("x",), config=SOON) as those:
+        x, work = await those.client("x"), those.work("w")
+        begun = asyncio.create_task(x.result("codex", {"prompt": "begin", "cwd": str(work)}))
+        async with asyncio.timeout(WAIT_SECONDS):
+            while not (work / "lines").exists():  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        server = those.servers["a"]
+        server.process.send_signal(signal.SIGSTOP)
+        result = await begun
+        written = (work / "lines").stat().st_size
+        assert "host a, which is away" in str(result)
+        server.process.send_signal(signal.SIGCONT)
+        await those.until_served(1)
+        name = await until_open(those.rest("x"))
+        assert content(await x.result("codex-reply", {"threadId": name, "prompt": "more"})) == "next"
+        assert (work / "lines").stat().st_size == written
+
+
+@pytest.mark.slow
 async def test_workers_are_listed_and_drained(tmp_path: Path) -> None:
     async with machines(tmp_path, [deltas(["one ", HOLD, "two"]), say("b")], workers=("a",), fronts=("x",)) as those:
         x, rest = await those.client("x"), those.rest("x")

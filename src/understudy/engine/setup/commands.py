@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,18 @@ if TYPE_CHECKING:
 class Commands:
     def __init__(self) -> None:
         self._sandbox: Sandbox | None = None
+        self._held: float | None = None  # the time at which commands end, unless it is put off before; None: there is none
+
+    def held_by(self, when_renewed: Callable[[Callable[[float], None]], None]) -> None:
+        """They end when what is claimed here may be somebody else's, also while this process stands still."""
+        if self._held is None:
+            self._held = math.inf  # until it is known
+            when_renewed(self._hold)
+
+    def _hold(self, until: float) -> None:
+        self._held = until
+        if self._sandbox is not None:
+            self._sandbox.hold(until)
 
     def warm(self) -> Iterator[None]:
         """Start the helper process, and load what a tool call needs, while the model thinks: step by step, for others wait too."""
@@ -46,6 +59,8 @@ class Commands:
             from understudy.sandbox.runner import Sandbox
 
             self._sandbox = Sandbox()
+            if self._held is not None:
+                self._sandbox.hold(self._held)
         return self._sandbox
 
 

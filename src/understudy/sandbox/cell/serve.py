@@ -38,13 +38,14 @@ class HelperServer:
         self._ended: list[tuple[int, Kind, list[bytes]]] = []  # process, kind and placeholders of cells, not yet cleared up after
         self._needs: list[Need | None] = []
         self._due = 0.0
+        self._held = math.inf  # until then, unless the server puts it off, commands may run
         self._poll = select.poll()
         self._poll.register(self._control.fileno(), select.POLLIN)
         if (table := self._around.kept_rules.table) >= 0:
             self._poll.register(table, select.POLLPRI)
 
     def run(self) -> None:
-        """Serve until the server is gone, then end everything and leave."""
+        """Serve until the server is gone, or has not been heard from for too long; then end everything and leave."""
         try:
             self._send((0, "probed", self._probe()))
             while True:
@@ -57,8 +58,10 @@ class HelperServer:
                         self._around.kept_rules.mounts_changed()
                     elif descriptor == self._control.fileno() and not self._take():
                         return
-                if self._patience() == 0:
+                if self._ended and self._due <= time.monotonic():
                     self._clear_up()
+                if time.monotonic() >= self._held:
+                    return  # the server stands still, and others may have what it had
         except OSError:
             return  # the server does not read any more
         finally:
@@ -69,6 +72,9 @@ class HelperServer:
         if not message:
             return False
         identifier, packed = marshal.loads(message)
+        if identifier == 0:
+            self._held = packed
+            return True
         if packed is None:  # too large for one message: it comes in a file
             packed = _read_all(descriptors.pop())
         try:
@@ -113,8 +119,9 @@ class HelperServer:
         self._ended.append((cell.pid, cell.kind, covers))
 
     def _patience(self) -> "int | None":
-        """Milliseconds until there is something to clear up."""
-        return max(0, math.ceil((self._due - time.monotonic()) * 1000)) if self._ended else None
+        """Milliseconds until there is something to clear up, or to end."""
+        until = min(self._due, self._held) if self._ended else self._held
+        return None if until == math.inf else max(0, math.ceil((until - time.monotonic()) * 1000))
 
     def _clear_up(self) -> None:
         """Make room for the next command: a cell that waits for it, and nothing left of those that have ended."""

@@ -29,6 +29,7 @@ class Incarnation:
         self.is_over = False  # nothing is held under this id any more, and the next thing that is written has a new one
         self.last_group = 0
         self.on_registered: Callable[[], None] | None = None  # there is a lease to renew
+        self.on_renewed: Callable[[float], None] | None = None  # told until when it holds
         self._renewed = time.monotonic()
         self._lock = Lock()
 
@@ -47,6 +48,7 @@ class Incarnation:
                 self.is_registered, self.last_group, self._renewed = True, 0, asked
                 if self.on_registered is not None:
                     self.on_registered()
+                self._tell()
             return self.worker
 
     def renew(self, connection: Connection[Any]) -> bool:
@@ -58,12 +60,21 @@ class Incarnation:
         if not connection.execute(renewing, (self.worker,)).rowcount:
             return False
         self._renewed = asked
+        self._tell()
         return True
+
+    def _tell(self) -> None:
+        if self.on_renewed is not None:
+            self.on_renewed(self.holds_until)
+
+    @property
+    def holds_until(self) -> float:
+        """By our own clock, which no network and no time server can change."""
+        return self._renewed + KEPT * self.lease_seconds
 
     def end(self) -> None:
         self.is_over = True
 
     @property
     def has_ended(self) -> bool:
-        """By our own clock, which no network and no time server can change."""
-        return self.is_registered and not self.is_over and time.monotonic() - self._renewed > KEPT * self.lease_seconds
+        return self.is_registered and not self.is_over and time.monotonic() > self.holds_until

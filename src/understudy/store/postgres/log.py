@@ -345,6 +345,16 @@ class PostgresLog(Claiming, Upkeep):
 
     # -- looking after it, and its end
 
+    def when_renewed(self, told: Callable[[float], None]) -> None:
+        def renewed(until: float) -> None:
+            """On any thread."""
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(told, until)
+
+        self._incarnation.on_renewed = renewed
+        if self._incarnation.is_registered:
+            told(self._incarnation.holds_until)
+
     def time_commits(self, told: Callable[[float], None]) -> None:
         self._writer.timed = told
 

@@ -393,6 +393,9 @@ class SqliteLog:
         with self._explained():
             return await Shrinking(self.path, self._writer).run()
 
+    def when_renewed(self, told: Callable[[float], None]) -> None:
+        """The kernel's locks hold for as long as this process does."""
+
     def time_commits(self, told: Callable[[float], None]) -> None:
         self._writer.timed = told
 
