@@ -9,8 +9,7 @@ import os
 import stat
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable
-from itertools import islice
+from collections.abc import Callable
 from typing import cast
 
 from understudy.protocol.jsonrpc import Incoming, RequestId, read_line, too_long
@@ -33,6 +32,10 @@ class LineSplitter:
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The lines that are complete now, without their ends; blank ones are left out."""
+        size = len(chunk)
+        if chunk.find(b"\n") == size - 1 and size <= self._limit and not self._pieces and not self._skipping:
+            line = chunk.strip(b" \t\r\n")  # one line and no more, as of most clients
+            return [line] if line else []
         first, *rest = chunk.split(b"\n")
         if not rest:
             self._keep(first)
@@ -267,17 +270,17 @@ class _Input(asyncio.Protocol):
         else:
             self._hand_over(lines)
 
-    def _hand_over(self, lines: Iterable[bytes]) -> None:
-        rest = iter(lines)
-        for line in islice(rest, LINES_IN_A_STEP):
+    def _hand_over(self, lines: list[bytes]) -> None:
+        for line in lines[:LINES_IN_A_STEP]:
             self._receive(line)
-        self._keep(rest)
+        if lines[LINES_IN_A_STEP:]:
+            self._keep(lines[LINES_IN_A_STEP:])
         if self._waiting:
             asyncio.get_running_loop().call_soon(self._go_on)
         elif self._sink.overfull and self._pause():
             self._sink.drained(self._resume)
 
-    def _keep(self, lines: Iterable[bytes]) -> None:
+    def _keep(self, lines: list[bytes]) -> None:
         """For the steps after this one, but for a few that go first."""
         first = 0
         for line in lines:

@@ -25,7 +25,7 @@ class Watch:
         self._conversations = conversations
         self._listening: dict[ConversationId, Callable[[], None]] = {}  # and how to stop it
         self._hinted: set[ConversationId] = set()
-        self._woken = asyncio.Event()
+        self._waiter: asyncio.Future[None] | None = None  # while there is nothing to look at
         self._task: asyncio.Task[None] | None = None
 
     def wake(self, conversation: Conversation | None = None) -> None:
@@ -38,7 +38,7 @@ class Watch:
 
         def told() -> None:
             self._hinted.add(name)
-            self._woken.set()
+            self._wake_up()
 
         self._listening[name] = self._log().listen(name, told)
         loop = asyncio.get_running_loop()
@@ -56,13 +56,11 @@ class Watch:
         look_at_all = loop.time() + UNTOLD_SECONDS
         try:
             while self._listening:
-                try:
-                    async with asyncio.timeout_at(look_at_all):
-                        await self._woken.wait()
-                except TimeoutError:
+                if not self._hinted:
+                    await self._rest(look_at_all)
+                if loop.time() >= look_at_all:
                     look_at_all = loop.time() + UNTOLD_SECONDS
                     self._hinted.update(self._listening)
-                self._woken.clear()
                 hinted, self._hinted = self._hinted, set()
                 await self._look(self._still_watched(hinted))
         finally:
@@ -70,6 +68,21 @@ class Watch:
                 stop()
             self._listening.clear()
             self._task = None
+
+    async def _rest(self, until: float) -> None:
+        """Until somebody is told of something, or then at the latest: for every conversation, so by one future and one timer."""
+        loop = asyncio.get_running_loop()
+        self._waiter = loop.create_future()
+        timer = loop.call_at(until, self._wake_up)
+        try:
+            await self._waiter
+        finally:
+            timer.cancel()
+            self._waiter = None
+
+    def _wake_up(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     def _still_watched(self, hinted: Iterable[ConversationId]) -> list[Conversation]:
         watched: list[Conversation] = []

@@ -296,7 +296,7 @@ class Following:
     def _lacks_text(self, entry: Entry) -> bool:
         """Whether some of the text that the record ends may not have been shown."""
         if self._shown_to is None:
-            return type(entry.record) is TurnEnded
+            return type(entry.record) is TurnEnded and bool(entry.record.unfinished)
         if not self.message_id:  # it only watches: where it was given nothing of a text, the record says it all
             return type(entry.record) is TurnEnded or self._given.length(TEXT) > 0
         return entry.seq > self._shown_to
