@@ -1,5 +1,5 @@
 """`python -m tests.soak schedules --count 500`, `kills --count 1000`, `harms --count 300`, `disk-faults --count 300`,
-`children --count 300` or `replacements --count 2000`.
+`children --count 300`, `network-faults --count 300` or `replacements --count 2000`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,9 @@ from tests.soak.runs import run_schedules
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
-    parser.add_argument("what", choices=["schedules", "kills", "harms", "disk-faults", "children", "replacements"])
+    parser.add_argument(
+        "what", choices=["schedules", "kills", "harms", "disk-faults", "children", "network-faults", "replacements"]
+    )
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of the first; the others follow")
     parser.add_argument("--at-once", type=int, default=3)
@@ -39,6 +41,10 @@ def main() -> None:
         from tests.soak.child_kills import run_child_kills
 
         asyncio.run(run_child_kills(options.seed, options.count, at_once=options.at_once, report=report))
+    elif options.what == "network-faults":
+        from tests.soak.network_faults import run_network_faults
+
+        asyncio.run(run_network_faults(options.seed, options.count, at_once=options.at_once, report=report))
     elif options.what == "replacements":
         from tests.soak.replacements import run_replacements
 

@@ -6,6 +6,7 @@ from tests.soak.child_kills import run_child_kills
 from tests.soak.disk_faults import STRACE, run_disk_faults
 from tests.soak.harms import run_harms
 from tests.soak.kills import run_kills
+from tests.soak.network_faults import run_network_faults
 from tests.soak.runs import run_schedules
 
 
@@ -38,3 +39,8 @@ async def test_nothing_acknowledged_is_lost_by_a_disk_that_fails_at_one_moment()
 @pytest.mark.slow
 async def test_a_server_goes_on_whichever_of_its_processes_is_killed_or_stopped() -> None:
     await run_child_kills(first_seed=1, count=20, at_once=2)
+
+
+@pytest.mark.slow
+async def test_a_call_is_answered_whole_or_with_an_error_over_a_network_that_fails() -> None:
+    await run_network_faults(first_seed=1, count=30, at_once=3)
