@@ -3,6 +3,7 @@
 import codecs
 import logging
 import os
+import select
 import sys
 from typing import TextIO
 
@@ -67,8 +68,6 @@ def write_interrupted() -> None:
 
 def is_unread(descriptor: int) -> bool:
     """Whether it is a pipe that nobody has open for reading."""
-    import select  # few need it
-
     poll = select.poll()
     poll.register(descriptor, 0)
     return bool(poll.poll(0))

@@ -9,6 +9,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 
+from understudy.places.masks import Masks
+from understudy.places.reading import NotForModels, ReadLimits, Unreadable, open_for_model
+
 
 def read_named_file(path: Path, most: int, masked: Iterable[str] | None = None) -> bytes:
     """Raises OSError, also for what is no regular file or has more than so many bytes, and for what no model may be given:
@@ -33,9 +36,6 @@ def read_named_file(path: Path, most: int, masked: Iterable[str] | None = None) 
 
 
 def _judged(path: Path, masked: Iterable[str]) -> int:
-    from understudy.places.masks import Masks
-    from understudy.places.reading import NotForModels, ReadLimits, Unreadable, open_for_model
-
     try:
         return open_for_model(str(path), ReadLimits(Masks(masked), Unreadable()))
     except NotForModels as error:

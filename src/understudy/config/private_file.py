@@ -1,5 +1,6 @@
 """A small JSON file of ours that nobody else may write: read with suspicion, written whole, by one process at a time."""
 
+import fcntl
 import json
 import os
 import stat
@@ -73,8 +74,6 @@ class PrivateFile(msgspec.Struct, frozen=True):
     @contextmanager
     def locked(self) -> Generator[None]:
         """One writer at a time. The lock goes with the process."""
-        import fcntl
-
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(self.path.with_name(self.path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

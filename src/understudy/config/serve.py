@@ -2,6 +2,7 @@
 issuer has signed.
 """
 
+import ipaddress
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from understudy.config.file import read_config_file
 from understudy.config.home import expand, state_dir
 from understudy.config.overrides import apply, assignments
 from understudy.config.schema import Mismatch, TreeReader, one_of
+from understudy.config.store import read_store_choice
 from understudy.config.tokens import DEFAULT_MODES, MODES
 from understudy.errors import ConfigError
 from understudy.protocol.choices import SandboxMode
@@ -196,8 +198,6 @@ def serve_settings(home: Path, read: TreeReader, env: Mapping[str, str]) -> Serv
 
 
 def _refuse_size_of_a_database(home: Path, read: TreeReader, env: Mapping[str, str]) -> None:
-    from understudy.config.store import read_store_choice  # few limit it
-
     if read_store_choice(home, env).url is not None:
         key = "understudy.serve.max_store_mb"
         wanted = "left out, with `understudy.store.url`; `keep_days` deletes by age"
@@ -205,8 +205,6 @@ def _refuse_size_of_a_database(home: Path, read: TreeReader, env: Mapping[str, s
 
 
 def _is_network(text: str) -> bool:
-    import ipaddress  # few servers have a proxy before them
-
     try:
         ipaddress.ip_network(text, strict=False)
     except ValueError:

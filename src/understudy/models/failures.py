@@ -3,6 +3,7 @@ can do.
 """
 
 import math
+import re
 import time
 from collections.abc import Mapping
 from typing import Any, cast
@@ -190,8 +191,6 @@ def without_tags(text: str) -> str:
     """A web page as one line of words; other texts as they are."""
     if not text.startswith("<"):
         return text
-    import re
-
     tag = r"<(?:style|script)\b.*?</(?:style|script)>|<[^>]*>"
     return " ".join(re.sub(tag, " ", text, flags=re.DOTALL | re.IGNORECASE).split())
 
@@ -203,8 +202,6 @@ def clipped(text: str) -> str:
 
 def wait_in_text(text: str) -> float | None:
     """Seconds from words such as "try again in 1.3s", "in 250ms", "in 1m2s", "in 20 seconds"."""
-    import re
-
     number = r"(\d+(?:\.\d+)?)"
     length = rf"(?:{number}\s*ms\b|(?:(\d+)\s*m(?:in(?:utes?)?)?\s*)?(?:{number}\s*s)?)"
     found = re.search(rf"(?:(?:try|retry) again in|retry after)\s+{length}", text, re.IGNORECASE)

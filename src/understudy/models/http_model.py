@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Iterable
+from urllib.parse import quote, urlencode
 
 import msgspec
 
@@ -108,8 +109,6 @@ def _open_replay(provider: Provider, settings: ModelSettings, credentials: Crede
 def request_url(provider: Provider, path: str) -> Url:
     query = ""
     if provider.query_params:
-        from urllib.parse import quote, urlencode
-
         query = "?" + urlencode(provider.query_params, quote_via=quote)
     base, _, base_query = provider.base_url.strip().partition("?")
     if base_query:

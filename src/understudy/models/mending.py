@@ -4,6 +4,7 @@ JSON spells a character outside the basic plane as two escapes, and some provide
 neither half, so such events are read here, the halves joined where they meet, and what stays broken becomes U+FFFD.
 """
 
+import json
 from typing import Any, cast
 
 LOST = "\ufffd"
@@ -12,8 +13,6 @@ DEEPEST = 64
 
 def read_loosely(payload: bytes) -> Any:
     """JSON, whatever is wrong with its text or the size of its numbers. Raises ValueError where it is no JSON."""
-    import json  # only a broken event pays for it
-
     try:
         return json.loads(payload.decode("utf-8", "replace"), parse_int=_whole_number, strict=False)
     except RecursionError:

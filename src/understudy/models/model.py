@@ -5,7 +5,7 @@ Also what the requests of a model go through: HTTP as it is, HTTP that is writte
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -174,7 +174,9 @@ class BegunAnswer(Protocol):
 
 
 class Transport(Protocol):
-    async def post(self, url: Url, headers: Sequence[tuple[str, str]], body: Sequence[bytes], *, seconds: float) -> BegunAnswer:
+    def post(
+        self, url: Url, headers: Sequence[tuple[str, str]], body: Sequence[bytes], *, seconds: float
+    ) -> Coroutine[Any, Any, BegunAnswer]:
         """Raises HttpFailure."""
         ...
 

@@ -4,6 +4,7 @@ The file's format is that of docs/scripted-model.md.
 """
 
 import asyncio
+import tomllib
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
@@ -128,8 +129,6 @@ def _parse(path: Path, data: bytes) -> Any:
     try:
         match path.suffix:
             case ".toml":
-                import tomllib
-
                 return tomllib.loads(data.decode())
             case ".jsonl":
                 lines = enumerate(data.decode().splitlines(), 1)

@@ -2,6 +2,7 @@
 
 from base64 import b64encode
 from collections.abc import Mapping
+from urllib.parse import quote, unquote, urlsplit
 
 import httptools
 import msgspec
@@ -68,8 +69,6 @@ def parse_url(text: str) -> Url:
 def _userinfo(raw: bytes | None) -> tuple[str | None, str | None]:
     if not raw:
         return None, None
-    from urllib.parse import unquote
-
     user, _, password = raw.decode("ascii", "replace").partition(":")
     return unquote(user), unquote(password)
 
@@ -77,8 +76,6 @@ def _userinfo(raw: bytes | None) -> tuple[str | None, str | None]:
 def _ascii(text: str) -> bytes:
     if text.isascii():
         return text.encode()
-    from urllib.parse import quote, urlsplit
-
     parts = urlsplit(text)
     host = (parts.hostname or "").encode("idna").decode()
     userinfo, at, place = parts.netloc.rpartition("@")

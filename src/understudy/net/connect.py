@@ -3,6 +3,7 @@
 import asyncio
 import os
 import socket
+import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import chain, zip_longest
@@ -180,8 +181,6 @@ async def _resolve(host: str, port: int) -> Sequence[Address]:
 
 
 def _explained(to: str, error: OSError) -> Unreachable:
-    import ssl
-
     match error:
         case ConnectionRefusedError():
             return Unreachable(f"{to}: connection refused", why="refused")

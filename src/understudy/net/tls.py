@@ -1,6 +1,7 @@
 """TLS settings: which certificate authorities are trusted. `ssl` is imported only when an https address is used."""
 
 import os
+import ssl
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,8 +25,6 @@ SYSTEM_BUNDLES = (  # Python builds that were made elsewhere may look in a place
 
 def client_context(env: Mapping[str, str]) -> "ssl.SSLContext":
     """Certificates and host names are always checked. Raises Unreachable when a configured bundle cannot be used."""
-    import ssl
-
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
@@ -41,8 +40,6 @@ def client_context(env: Mapping[str, str]) -> "ssl.SSLContext":
 
 
 def _trust(context: "ssl.SSLContext", variable: str, path: str) -> None:
-    import ssl
-
     try:
         if Path(path).is_dir():
             context.load_verify_locations(capath=path)
@@ -54,8 +51,6 @@ def _trust(context: "ssl.SSLContext", variable: str, path: str) -> None:
 
 
 def _trust_system(context: "ssl.SSLContext") -> None:
-    import ssl
-
     paths = ssl.get_default_verify_paths()
     found = any(path and os.path.exists(path) for path in (paths.cafile, paths.capath))
     context.load_default_certs()

@@ -3,6 +3,7 @@
 And, where the caller says so, while the scripts that it names stay as they are.
 """
 
+import hashlib
 from collections.abc import Iterable, Mapping
 
 from understudy.policy.words import Words
@@ -42,8 +43,6 @@ def environment_digest(variables: Mapping[str, str]) -> str:
 
 
 def _digest(parts: Iterable[str]) -> str:
-    import hashlib  # some milliseconds, which a server's start need not wait for
-
     digest = hashlib.sha256()
     for part in parts:
         raw = part.encode("utf-8", "surrogatepass")

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from understudy.policy.hook_words import hook_message
 from understudy.policy.mcp_tools import tool_message
 from understudy.policy.questions import CommandQuestion, PatchQuestion, command_message, patch_message
 from understudy.policy.user_input import input_text
@@ -80,8 +81,6 @@ def _message(question: Question, cwd: str) -> str:
         case ToolApprovalAsked():
             return tool_message(question)
         case HookApprovalAsked():
-            from understudy.policy.hook_words import hook_message  # few users have hooks
-
             return hook_message(question)
         case UserInputAsked():
             return input_text(question)

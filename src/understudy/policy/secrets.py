@@ -2,7 +2,9 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from json import dumps
 from typing import Any, cast
+from urllib.parse import quote, quote_plus
 
 REDACTED = "[redacted]"
 
@@ -134,7 +136,4 @@ def _clean_arguments(items: list[Any]) -> list[Any]:
 
 
 def _forms(secret: str) -> Iterable[str]:
-    from json import dumps
-    from urllib.parse import quote, quote_plus
-
     yield from (secret, quote(secret, safe=""), quote_plus(secret), dumps(secret)[1:-1], dumps(secret, ensure_ascii=False)[1:-1])

@@ -1,5 +1,6 @@
 """JSON-RPC 2.0 messages: what a line is, how deeply it is nested, and the bytes of an answer. No I/O."""
 
+import json
 import re
 from typing import Annotated, Any, Literal, cast
 
@@ -174,8 +175,6 @@ def _undecodable(text: bytes) -> int:
 
 
 def _is_lenient_json(text: bytes) -> bool:
-    import json  # here and not above: only what is malformed pays for it
-
     try:
         json.loads(text)
     except (ValueError, RecursionError):
@@ -189,8 +188,6 @@ def _has_surrogate(line: bytes | bytearray) -> bool:
 
 def _id_of_unreadable(line: bytes) -> RequestId | None:
     """The id of what is JSON but has text that we cannot take: whoever waits for an answer would else wait for ever."""
-    import json  # here and not above: only what is malformed pays for it
-
     try:
         message: Any = json.loads(line.decode(errors="replace"), parse_int=lambda digits: int(digits) if len(digits) < 21 else None)
     except RecursionError:

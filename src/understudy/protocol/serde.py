@@ -3,6 +3,7 @@
 Decoding itself is msgspec's work. Only when it refuses is a text walked through here, in document order, to say why.
 """
 
+import json
 import re
 from collections.abc import Sequence
 from types import UnionType
@@ -51,8 +52,6 @@ def found(value: object) -> str:
         case float():
             return f"floating point `{value}`"
         case str():
-            import json
-
             return f"string {json.dumps(value, ensure_ascii=False)}"
         case list():
             return "sequence"
@@ -134,8 +133,6 @@ class _JsonReader:
         raise WireMismatch("expected value", self._at + 1)
 
     def _number(self) -> _Node:
-        import json
-
         number = re.compile(_NUMBER).match(self._text, self._at)
         if number is None:
             raise WireMismatch("invalid number", self._at + 1)
@@ -143,8 +140,6 @@ class _JsonReader:
         return _Node(self._at, json.loads(number.group()))
 
     def _string(self) -> _Node:
-        import json
-
         string = re.compile(_STRING).match(self._text, self._at)
         if string is None:
             closed = self._text.find('"', self._at + 1) >= 0

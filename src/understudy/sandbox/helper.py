@@ -4,6 +4,7 @@ import asyncio
 import logging
 import marshal
 import os
+import resource
 import socket
 import subprocess
 import sys
@@ -293,8 +294,6 @@ def probe_helper() -> dict[str, str]:
 
 def raise_open_files() -> int:
     """Let this process have the many descriptors that many commands need; returns what commands should have instead."""
-    import resource
-
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:

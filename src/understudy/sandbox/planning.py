@@ -3,6 +3,7 @@
 The command line that contains a command by bubblewrap, for kernels without Landlock.
 """
 
+import hashlib
 import os
 import pwd
 from collections.abc import Iterable
@@ -298,8 +299,6 @@ def temporary_folder_for(owner: tuple[int, int], folder: str, shape: str) -> str
     the home of root.
     """
     if shape != FULL and not _can_reach(owner[0], folder):
-        import hashlib  # slow to load and hardly ever needed
-
         name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
         folder = f"{_FALLBACK}{owner[0]}-{name}"
         try:

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from understudy.errors import ToolError
+from understudy.protocol.serde import explain
 
 ParamsT = TypeVar("ParamsT", bound=msgspec.Struct)
 
@@ -15,8 +16,6 @@ def read_arguments(text: str, params: type[ParamsT], name: str | None = None) ->
     try:
         return _decoder(params).decode(text)
     except (ValueError, RecursionError):
-        from understudy.protocol.serde import explain  # only a mistake pays for it
-
         try:
             reason = explain(text, params, name or params.__name__)
         except (ValueError, RecursionError):  # a number of thousands of digits, nesting without end

@@ -13,14 +13,21 @@ from collections.abc import Generator
 from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
+from rich.text import Text
+
 from understudy import __version__
 from understudy.cli.chat.chat import Chat
 from understudy.cli.exec.input import read_budget, read_images
 from understudy.cli.exec.options import ExecRequest
 from understudy.cli.exec.run import find_conversation
 from understudy.cli.settings import read_overrides
+from understudy.cli.tell.terminal import one_line
+from understudy.engine.engine import Engine
 from understudy.errors import AgentError, BadRequest, how_to_add
+from understudy.policy.secrets import names_a_secret
+from understudy.protocol.callers import LOCAL
 from understudy.protocol.records import Budget, Overrides
+from understudy.servers.process.process import hide_memory, new_loop
 
 if TYPE_CHECKING:
     from understudy.cli.chat.plain import PlainTerminal
@@ -77,8 +84,6 @@ def run(options: Namespace) -> int:
             import_module("prompt_toolkit")
         except ImportError:
             raise BadRequest(NO_LIBRARY) from None
-    from understudy.servers.process.process import new_loop
-
     with nullcontext() if dumb else typed_ahead(0), asyncio.Runner(loop_factory=new_loop) as runner:
         return runner.run(_chat(options, overrides, budget, dumb=dumb))
 
@@ -99,8 +104,6 @@ def typed_ahead(descriptor: int) -> Generator[None]:
 
 
 async def _chat(options: Namespace, overrides: Overrides, budget: Budget | None, *, dumb: bool) -> int:
-    from understudy.engine.engine import Engine
-
     engine = Engine(given_by="`-c`")
     try:
         handle = await _find(options, overrides, engine)
@@ -122,8 +125,6 @@ async def _chat(options: Namespace, overrides: Overrides, budget: Budget | None,
 
 async def _find(options: Namespace, overrides: Overrides, engine: "Engine") -> "Handle":
     """The conversation: a new one, or one that is there. Raises `AgentError`."""
-    from understudy.protocol.callers import LOCAL
-
     if options.id is None and not options.last:
         return await engine.create(LOCAL, overrides)
     request = ExecRequest(action="resume", thread=options.id, last=options.last, cwd=options.cwd)
@@ -145,17 +146,10 @@ async def _open_terminal(engine: "Engine", handle: "Handle", *, dumb: bool) -> "
 
 def _secrets() -> list[str]:
     """What the environment calls a secret."""
-    from understudy.policy.secrets import names_a_secret
-
     return [value for name, value in os.environ.items() if names_a_secret(name)]
 
 
 async def _talk(options: Namespace, chat: "Chat", face: "Screen | PlainTerminal", handle: "Handle", signals: list[int]) -> int:
-    from rich.text import Text
-
-    from understudy.cli.tell.terminal import one_line
-    from understudy.servers.process.process import hide_memory
-
     face.open(chat)
     cwd = handle.facts.cwd
     face.console.print(Text.assemble(("understudy", "bold"), (f" {__version__} · {one_line(cwd)}", "dim")))

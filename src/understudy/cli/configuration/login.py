@@ -3,6 +3,7 @@
 import os
 import sys
 from argparse import Namespace
+from getpass import getpass
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -78,8 +79,6 @@ def _read_key(provider: Provider, *, from_input: bool) -> str:
     if sys.stdin is None:  # pyright: ignore[reportUnnecessaryComparison]  # none at all: `<&-`
         return ""
     if sys.stdin.isatty() and not from_input:
-        from getpass import getpass
-
         try:
             return getpass(f"API key for {provider.name} (it is not shown): ").strip()
         except EOFError:  # Ctrl-D

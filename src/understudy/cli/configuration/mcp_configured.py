@@ -3,6 +3,7 @@
 What is shown of an MCP server's settings: everything but secrets. Of variables and headers only the names are told.
 """
 
+import difflib
 import os
 import shlex
 import sys
@@ -278,8 +279,6 @@ def _remove(names: list[str]) -> int:
 
 
 def _not_there(name: str, own: Mapping[str, Any], home: Path) -> str:
-    import difflib
-
     if name in read_project_layer(Path.cwd(), home, {}).servers:
         return f"`{name}` is named by the project here, not by {home / 'config.toml'}: take it out of the project's own file"
     meant = difflib.get_close_matches(name, own, n=1, cutoff=0.6)

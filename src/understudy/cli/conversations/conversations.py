@@ -10,6 +10,7 @@ from textwrap import indent
 from typing import Any
 
 from understudy.cli.stored import find, find_meant, going_on_in, home, open_stored, rfc3339, settle_words, status_of, write
+from understudy.cli.tell.listing import print_list
 from understudy.cli.tell.terminal import one_line
 from understudy.cli.waiting import wait_for
 from understudy.config.home import state_dir
@@ -70,8 +71,6 @@ def _list(options: Namespace) -> int:
     if not rows:
         print("No archived conversations." if options.archived else "No conversations yet.", file=sys.stderr)
     else:
-        from understudy.cli.tell.listing import print_list
-
         print_list(rows, ids)
     return 0
 
@@ -171,8 +170,6 @@ async def _claim_from_commands(log: Store, conversation_id: ConversationId) -> C
 
 
 def _confirmed(listed: Listed) -> bool:
-    from understudy.cli.tell.terminal import one_line
-
     if not sys.stdin.isatty():
         raise BadRequest("deleting is for good: add --yes where nobody can be asked")
     question = f"Delete {listed.conversation_id} “{one_line(listed.summary.title)}” for good? [y/N] "

@@ -4,8 +4,12 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 
+from rich.text import Text
+
 from understudy.cli.stored import find, find_meant, going_on_in, open_stored, rfc3339, settle_words, status_of
-from understudy.cli.tell.terminal import spent_line
+from understudy.cli.tell.record_teller import RecordTeller
+from understudy.cli.tell.telling import DIFF_LINES, HEAD_LINES, Teller
+from understudy.cli.tell.terminal import one_line, open_console, spent_line
 from understudy.cli.tell.viewing import event_lines
 from understudy.cli.waiting import wait_for
 from understudy.engine.log.facts import path_to
@@ -51,12 +55,6 @@ def _print(
     unfinished: str,
     full: bool,
 ) -> None:
-    from rich.text import Text
-
-    from understudy.cli.tell.record_teller import RecordTeller
-    from understudy.cli.tell.telling import DIFF_LINES, HEAD_LINES, Teller
-    from understudy.cli.tell.terminal import one_line, open_console
-
     console = open_console()
     summary = listed.summary
     path = path_to(entries)

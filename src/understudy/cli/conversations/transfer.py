@@ -1,5 +1,6 @@
 """`understudy export` and `understudy import`."""
 
+import io
 import json
 import os
 import sys
@@ -128,7 +129,6 @@ def read_conversation(data: bytes, name: str) -> Imported:
 
 def _unpack(data: bytes, name: str) -> bytes:
     import gzip
-    import io
     import zlib
 
     try:

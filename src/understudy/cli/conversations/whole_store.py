@@ -35,6 +35,7 @@ from understudy.store.moving.file import FileEnd, is_there
 from understudy.store.moving.move import move
 from understudy.store.opening import store_exists
 from understudy.store.place import prepare_folder
+from understudy.store.postgres.schema import VERSION
 
 
 def run_backup(options: Namespace) -> int:
@@ -189,7 +190,6 @@ def run_init(_: Namespace) -> int:
     import psycopg
 
     from understudy.store.postgres.connecting import checked_url, connect, explain, place_of
-    from understudy.store.postgres.schema import VERSION
     from understudy.store.postgres.tables import init_tables
 
     place = place_of(url)

@@ -14,11 +14,13 @@ from collections.abc import Iterator
 from importlib import metadata
 from importlib.util import find_spec
 
+from rich.text import Text
+
 from understudy import __version__
 from understudy.cli.doctor.config_findings import Finding, examine_configuration, examine_model
 from understudy.cli.doctor.machine_findings import examine_install, examine_sandbox, examine_store
 from understudy.cli.ending import ending_tidily
-from understudy.cli.tell.terminal import one_line
+from understudy.cli.tell.terminal import Flow, one_line, open_console
 from understudy.config.home import find_home
 from understudy.errors import ConfigError
 
@@ -117,10 +119,6 @@ def run(options: Namespace) -> int:
 
 
 def _print(findings: list[Finding]) -> None:
-    from rich.text import Text
-
-    from understudy.cli.tell.terminal import Flow, one_line, open_console
-
     console = open_console()
     marks = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "broken": ("✗", "bold red"), "info": ("·", "dim")}
     section = ""

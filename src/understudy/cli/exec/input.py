@@ -13,6 +13,7 @@ import msgspec
 
 from understudy.cli.exec.options import ExecRequest
 from understudy.errors import BadRequest
+from understudy.places.reading import NotForModels
 from understudy.protocol.choices import BUDGET_LIMITS
 from understudy.protocol.encodable import is_unicode, visible
 from understudy.protocol.items import ContentPart, InputImage, InputText, Message
@@ -206,8 +207,6 @@ def _for_model(name: str, places: "Places", most: int) -> bytes:
 
     Raises OSError and ValueError.
     """
-    from understudy.places.reading import NotForModels
-
     of_shell = name == "/dev/stdin" or (name.startswith("/dev/fd/") and name.removeprefix("/dev/fd/").isdecimal())
     try:
         with open(name if of_shell else places.open_for_model(os.path.join(os.getcwd(), name)), "rb") as file:

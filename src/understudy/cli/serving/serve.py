@@ -20,9 +20,11 @@ from understudy.cli.settings import read_overrides
 from understudy.cli.stored import open_stored
 from understudy.cli.waiting import wait_for
 from understudy.config.home import find_home, state_dir
+from understudy.config.running_server import RunningServer, find_running, forget_running, note_running
 from understudy.config.serve import ServeSettings, read_serve
 from understudy.errors import BadRequest, ConfigError, how_to_add
 from understudy.protocol.ids import read_uuid
+from understudy.servers.page.links import LIFETIME_SECONDS, Links
 from understudy.store.lookup import find_id
 
 logger = logging.getLogger(__name__)
@@ -49,8 +51,6 @@ def run(options: Namespace) -> int:
     from understudy.servers.serve.serving import serve
 
     hide_memory()
-    from understudy.config.running_server import forget_running
-
     try:
         return serve(settings, cli, lambda address: _begin(settings, address, opens=options.open))
     finally:
@@ -72,8 +72,6 @@ def _with_role(settings: ServeSettings, home: Path, options: Namespace) -> Serve
 
 
 def _begin(settings: ServeSettings, address: str, *, opens: bool) -> None:
-    from understudy.config.running_server import RunningServer, note_running
-
     page = "" if address.startswith("unix:") else address.removesuffix("/mcp")
     port = settings.port or urlsplit(page).port or 0 if settings.on_port else 0
     unix = "" if settings.unix is None else str(settings.unix)
@@ -92,7 +90,6 @@ def _open_page(settings: ServeSettings, page: str) -> None:
 
 def _announce(settings: ServeSettings, address: str) -> None:
     from understudy.servers.http.guards import is_loopback
-    from understudy.servers.page.links import LIFETIME_SECONDS, Links
 
     print(f"understudy serves MCP at {address}")
     if settings.unix is not None:
@@ -145,8 +142,6 @@ _PREFIX = "open-"
 
 
 def run_open(options: Namespace) -> int:
-    from understudy.config.running_server import find_running
-
     folder = state_dir(find_home(os.environ))
     place = ""
     if options.id is not None:
@@ -181,8 +176,6 @@ async def _find(spelled: str) -> str:
 
 
 def fresh_link(folder: Path, page: str, place: str = "") -> str:
-    from understudy.servers.page.links import Links
-
     return f"{page}/login?code={Links(folder).make()}{place}"
 
 

@@ -7,6 +7,7 @@ import msgspec
 
 from understudy.cli.tell.telling import Teller
 from understudy.policy.question_text import question_text
+from understudy.policy.user_input import answered_text
 from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.items import FunctionCall, InputImage, Message, Reasoning
 from understudy.protocol.records import (
@@ -112,8 +113,6 @@ class RecordTeller:
                 self._calls.pop(call_id, None)
                 teller.question(question_text(record, self._cwd))
             case ApprovalDecided(effective=True, answers=dict(answers)):
-                from understudy.policy.user_input import answered_text  # few turns ask the user anything
-
                 teller.answer("answered:", answered_text(answers))
             case ApprovalDecided(effective=True, decision=decision, word=word, by=by) as decided:
                 who = "" if by == LOCAL_NAME else f" by {by}"

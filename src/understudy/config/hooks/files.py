@@ -4,6 +4,7 @@ Which hooks of folders the user trusts, each by a digest of its entry and of wha
 """
 
 import os
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -137,8 +138,6 @@ def _read_own(file: HookFile) -> Entries:
 
 
 def _read_toml(file: HookFile, content: bytes) -> Entries:
-    import tomllib
-
     try:
         tree = tomllib.loads(content.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -14,6 +14,7 @@ from understudy.engine.conversation.letters import HeldMessage, HeldMessages, Le
 from understudy.engine.conversation.our_claim import Inbox, OurClaim
 from understudy.engine.conversation.phases import REFUSES, Given, Phase, Standing, kept
 from understudy.engine.conversation.running import Running
+from understudy.engine.log.durable import until_durable
 from understudy.engine.log.fold import State
 from understudy.engine.log.tail import CommitDelay, Tail, Told
 from understudy.engine.setup.turn_setup import TurnSetup
@@ -444,6 +445,4 @@ class Shell:
 
 
 async def _until(ask: Callable[[Any], None]) -> None:
-    from understudy.engine.log.durable import until_durable  # seldom needed
-
     await until_durable(ask)

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -108,8 +109,6 @@ def whole_digest(hook: Hook) -> str:
 
 
 def _not_run(judged: JudgedHook) -> str:
-    import shlex
-
     why = "it or its script has changed since you trusted it" if judged.standing == "modified" else "nobody has trusted it"
     key = judged.hook.key
     return f"the hook {key} does not run, because {why}. Look at it; `understudy hooks trust {shlex.quote(key)}` lets it count"

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from understudy.config.hooks.entries import Event, Hook
+from understudy.config.hooks.entries import Event, Hook, snake_case
 from understudy.config.model import Config
 from understudy.engine.hooks.answers import HookAnswer, Ran, read_answer
 from understudy.engine.hooks.calls import View
@@ -194,8 +194,6 @@ def _record(meant: Meant, answer: HookAnswer, began: float, seconds: float) -> H
 
 
 def _dashed(event: str) -> str:
-    from understudy.config.hooks.entries import snake_case
-
     return snake_case(event).replace("_", "-")
 
 

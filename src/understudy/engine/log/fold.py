@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from understudy.engine.log.facts import NO_TITLE, SessionFacts, UndoFacts, merge, title_from
+from understudy.engine.log.facts import NO_TITLE, SessionFacts, UndoFacts, merge, path_to, title_from
 from understudy.engine.log.history import History
 from understudy.engine.log.ledger import Ledger
 from understudy.protocol.callers import LOCAL_NAME
@@ -408,8 +408,6 @@ class State(msgspec.Struct, eq=False):
     @classmethod
     def read(cls, entries: Sequence[Entry]) -> "State":
         """The present of a log: of its newest path, with the numbers of all of it."""
-        from understudy.engine.log.facts import path_to  # a new conversation reads nothing
-
         path = path_to(entries)
         state = cls.of(path)
         if len(path) != len(entries):
@@ -418,8 +416,6 @@ class State(msgspec.Struct, eq=False):
 
     def fork(self, entries: Sequence[Entry], end: int) -> "State":
         """The same log, continued from an earlier record."""
-        from understudy.engine.log.facts import path_to
-
         forked = State.of(path_to(entries, end))
         forked._number_like(self)
         return forked

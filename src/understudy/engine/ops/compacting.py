@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from understudy.engine.caller_limits import check_setup
 from understudy.engine.conversation.beginning import NOTHING_TO_COMPACT
 from understudy.engine.conversation.our_claim import Inbox
 from understudy.engine.ops import Way
@@ -18,8 +19,6 @@ COMPACT_WHILE_ENDING = "the running turn was told to end: ask for a summary agai
 
 class Compacting(Way[Compact]):
     async def judge(self, limits: "Limits", conversation: "Judged", op: Compact) -> Compact:
-        from understudy.engine.caller_limits import check_setup
-
         check_setup(limits, conversation.setup())
         return op
 

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from understudy.engine.caller_limits import check_past, check_setup
 from understudy.engine.log.recovery import OUTCOME_UNKNOWN, can_go_on, cut_undo
 from understudy.engine.ops import Way
 from understudy.errors import AgentError, BadRequest, ConversationBusy, report_bug
@@ -26,8 +27,6 @@ TURN_WAITS = "a turn waits for an answer: answer it or interrupt the turn, and u
 class Undoing(Way[Undo]):
     async def judge(self, limits: "Limits", conversation: "Judged", op: Undo) -> Undo:
         """Files are put back wherever the conversation has worked."""
-        from understudy.engine.caller_limits import check_past, check_setup
-
         check_setup(limits, conversation.setup())
         check_past(limits, [entry.record for entry in await conversation.read(0)])
         return op

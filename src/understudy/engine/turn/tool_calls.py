@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from understudy.engine.log.recovery import answer_unanswered
 from understudy.engine.log.tail import Tail
 from understudy.errors import AgentError, ToolError
 from understudy.protocol.items import FunctionCall, FunctionCallOutput
@@ -137,8 +138,6 @@ class ToolCalls:
             try:
                 self._record(*read.host.held)
                 if read.task.cancelled():
-                    from understudy.engine.log.recovery import answer_unanswered
-
                     self._record(answer_unanswered(self._tail.state, read.call.call_id))
                 elif (error := read.task.exception()) is None:
                     self._answer(read.call, read.task.result())

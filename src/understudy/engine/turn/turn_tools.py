@@ -8,6 +8,7 @@ from understudy.engine.turn.other_servers import NOT_INSTALLED, ConversationServ
 from understudy.errors import ServersMissing
 from understudy.models.model import ToolSpec
 from understudy.protocol.records import Record, ServersChecked
+from understudy.tools.mcp.tools import OtherServersTool, resource_tool
 from understudy.tools.tool import Tool
 
 if TYPE_CHECKING:
@@ -62,8 +63,6 @@ class TurnTools:
         own = self._setup.find_tool(name)
         if own is not None or self.servers is None:
             return own
-        from understudy.tools.mcp.tools import OtherServersTool, resource_tool
-
         found = self.servers.find(name)
         return OtherServersTool(found) if found is not None else resource_tool(name)
 

@@ -3,6 +3,7 @@
 Its streams are read in `anthropic_stream`.
 """
 
+import re
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, Literal, cast
@@ -204,8 +205,6 @@ class AnthropicWire:
 
     def _gives_room(self, prompt: Prompt, body: str) -> bool:
         """Where the model may write less than was asked for, or the window has less room for it."""
-        import re
-
         if found := re.search(r"max_tokens: (\d+) > (\d+)", body):
             most = int(found[2])
             if LEAST_OUTPUT <= most < self._most_output:

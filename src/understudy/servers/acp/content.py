@@ -8,6 +8,7 @@ from urllib.parse import unquote, urlsplit
 
 from understudy.protocol.items import ContentPart, InputImage, InputText, Message
 from understudy.servers.failures import InvalidParams, unknown_kind
+from understudy.servers.given_images import image_item
 from understudy.text import strip_terminal_escapes
 
 Json = dict[str, Any]
@@ -118,6 +119,4 @@ def embedded(uri: str, text: str) -> str:
 
 
 async def _image(data: str, kind: str) -> InputImage:
-    from understudy.servers.given_images import image_item  # few messages have any
-
     return InputImage(await asyncio.to_thread(image_item, f"data:{kind};base64,{data}"))  # scaling takes long

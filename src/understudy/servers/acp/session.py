@@ -37,6 +37,7 @@ from understudy.servers.acp.content import Json
 from understudy.servers.acp.editor_requests import EditorRequests, EditorTexts
 from understudy.servers.acp.projection import Projection
 from understudy.servers.acp.settings import config_options, mode_of
+from understudy.servers.acp.user_input import OneByOne, ask_by_form, read_input
 from understudy.servers.failures import ProtocolError
 from understudy.servers.questions import NOT_READABLE, AskedQuestions, OnAnswer, unusable
 from understudy.servers.sink import Sink
@@ -129,8 +130,6 @@ def update_line(session_id: str, update: Json) -> bytes:
 
 
 def _read_input(asked: UserInputAsked, response: Response) -> tuple[Decision, str, Answers]:
-    from understudy.servers.acp.user_input import read_input
-
     return read_input(asked, response)
 
 
@@ -285,8 +284,6 @@ class EditorSession:
         return self._request("session/request_permission", params, on_answer)
 
     def _ask_user(self, asked: UserInputAsked, about: Json, on_answer: OnAnswer) -> RequestId:
-        from understudy.servers.acp.user_input import OneByOne, ask_by_form  # few turns ask the user anything
-
         if self._client.has_forms:
             return ask_by_form(asked, self.handle.id, about["toolCallId"], self._request, on_answer)
         asking = OneByOne(asked, about, self._request, on_answer)

@@ -34,6 +34,7 @@ from understudy.servers.app_server.wire import Json, Notice, notification_line, 
 from understudy.servers.failures import InvalidRequest
 from understudy.servers.in_order import InOrder
 from understudy.servers.questions import AskedQuestions, OnAnswer
+from understudy.servers.rest.events import seconds_to_answer
 from understudy.servers.sink import Sink
 from understudy.servers.stdio.line_door import Histories
 from understudy.servers.wire_events.presentation import presentation_of
@@ -244,8 +245,6 @@ def _seconds_for(question: Question, handle: Handle) -> float:
     """That there are for an answer. 0: it may take for ever; of approvals the protocol does not tell it."""
     if not isinstance(question, UserInputAsked):
         return 0.0
-    from understudy.servers.rest.events import seconds_to_answer  # few turns ask the user anything
-
     return seconds_to_answer(handle)
 
 

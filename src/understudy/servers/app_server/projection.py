@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple
 from understudy.engine.activity import steps as a
 from understudy.engine.activity.fold import Activity
 from understudy.engine.log.broadcast import LiveDelta
+from understudy.engine.planning.words import split_plan
 from understudy.protocol import records as r
 from understudy.protocol.items import FunctionCall, Usage
 from understudy.servers.app_server import items
@@ -218,8 +219,6 @@ class Projection:
 
     def _ended_with_plan(self, ended: a.Ended, begun: Json, place: _Place) -> list[Notice]:
         """A plan that a message proposes is an item of its own, and not in the message."""
-        from understudy.engine.planning.words import split_plan  # few messages propose one
-
         plan, text = split_plan(ended.text)
         planned: Json = {"type": "plan", "id": f"{place.turn_id}-plan", "text": plan}
         told = (

@@ -5,9 +5,11 @@ import time
 import msgspec
 
 from understudy.engine.turn.approvals import CLIENT
+from understudy.policy.hook_words import hook_message
 from understudy.policy.mcp_tools import tool_message
 from understudy.policy.question_text import budget_question
 from understudy.policy.questions import CommandQuestion, PatchQuestion, command_reason, patch_reason
+from understudy.policy.user_input import read_answers
 from understudy.protocol.choices import Decision
 from understudy.protocol.jsonrpc import Response
 from understudy.protocol.records import (
@@ -57,8 +59,6 @@ def question_request(question: Question, thread_id: str, turn_id: str, item_id: 
         case ToolApprovalAsked():
             return _elicitation(question.server, tool_message(question), about)
         case HookApprovalAsked():
-            from understudy.policy.hook_words import hook_message  # few users have hooks
-
             return _elicitation("understudy", hook_message(question), about)
         case UserInputAsked(questions=questions):
             del about["startedAtMs"]
@@ -117,8 +117,6 @@ def read_input(question: UserInputAsked, response: Response) -> tuple[Decision, 
     """What was answered. An error, or nothing in it, is no answer, and is told to the model as that."""
     if (refusal := unusable(response)) is not None:
         return *refusal, {}
-    from understudy.policy.user_input import read_answers  # few turns ask the user anything
-
     try:
         given = msgspec.convert(response.result, _UserInput).answers
         answers = read_answers(question, {name: each.answers for name, each in given.items()})

@@ -1,5 +1,6 @@
 """Methods about turns: begin one, end one, and say more while one runs."""
 
+import asyncio
 from typing import Any
 
 from msgspec import Raw
@@ -7,6 +8,7 @@ from msgspec import Raw
 from understudy.engine.handle import Handle
 from understudy.engine.log.durable import Durable
 from understudy.engine.log.fold import merge
+from understudy.engine.turn.answer_form import schema_problem, shape_problem
 from understudy.errors import AgentError
 from understudy.protocol.items import ContentPart, InputImage, InputText, Message
 from understudy.protocol.ops import Cancel
@@ -18,6 +20,7 @@ from understudy.servers.app_server.threads import loaded
 from understudy.servers.app_server.turn_shape import turn_object
 from understudy.servers.app_server.wire import Json
 from understudy.servers.failures import InvalidParams, InvalidRequest, unknown_kind
+from understudy.servers.given_images import image_item, local_image, places_for
 from understudy.servers.stdio.line_door import LineAnswer
 
 KINDS = ("text", "image", "localImage", "skill", "mention")
@@ -134,8 +137,6 @@ async def interrupt(client: AppPeer, given: Raw | None) -> Json:
 async def _terms(schema: dict[str, Any] | None) -> Terms | None:
     if schema is None:
         return None
-    from understudy.engine.turn.answer_form import schema_problem, shape_problem  # few turns have one
-
     problem = shape_problem(schema) or await schema_problem(schema)
     if problem is not None:
         raise InvalidParams(f"Invalid params: `outputSchema` is no JSON schema: {problem}")
@@ -157,14 +158,8 @@ async def _read_item(item: dict[str, Any], where: str, cwd: str, handle: Handle)
         case {"type": "text", "text": str(text)}:
             return InputText(text)
         case {"type": "image", "url": str(url)}:
-            from understudy.servers.given_images import image_item  # few messages have any
-
             return InputImage(image_item(url))
         case {"type": "localImage", "path": str(path)}:
-            import asyncio
-
-            from understudy.servers.given_images import local_image, places_for
-
             return InputImage(await asyncio.to_thread(local_image, path, cwd, places_for(handle)))
         case {"type": "mention", "name": str(name), "path": str(path)}:
             return InputText(f"[@{name}]({path})")

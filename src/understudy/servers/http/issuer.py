@@ -10,6 +10,7 @@ It is about scopes, not about conversations: whether the caller may touch the on
 import logging
 import time
 import warnings
+from base64 import urlsafe_b64decode
 from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, cast
@@ -260,8 +261,6 @@ def _texts(claim: Any) -> list[str]:
 
 
 def _key_id(token: str) -> str | None:
-    from base64 import urlsafe_b64decode
-
     head = token.partition(".")[0]
     try:
         return msgspec.json.decode(urlsafe_b64decode(head + "=" * (-len(head) % 4)), type=_Header).kid

@@ -15,6 +15,7 @@ import msgspec
 
 from understudy.engine.handle import Handle
 from understudy.engine.turn.approvals import CLIENT
+from understudy.policy.hook_words import hook_message, hook_question, hook_reason
 from understudy.policy.mcp_tools import tool_message, tool_question, tool_reason
 from understudy.policy.question_text import budget_question
 from understudy.policy.questions import (
@@ -42,9 +43,11 @@ from understudy.protocol.records import (
     UserInputAsked,
 )
 from understudy.servers.failures import InvalidParams
+from understudy.servers.mcp.input_forms import answer_on, check_input, input_params
 from understudy.servers.mcp.peer import Peer, UnansweredQuestion
 from understudy.servers.questions import unusable
 from understudy.servers.sink import Sink
+from understudy.servers.wire_events.modern_events import changes_on_wire as modern_changes
 from understudy.servers.wire_events.presentation import presentation_of
 from understudy.servers.wire_events.seed_events import changes_on_wire
 from understudy.text import make_visible, quote_command
@@ -230,8 +233,6 @@ def question_params(question: Question, peer: Peer, handle: Handle) -> dict[str,
         case ToolApprovalAsked():
             return _tool_params(question, peer)
         case HookApprovalAsked():
-            from understudy.policy.hook_words import hook_message, hook_question, hook_reason  # few users have hooks
-
             return {
                 "message": hook_message(question) if peer.wants_forms else hook_question(question),
                 "requestedSchema": _PATCH_FORM if peer.wants_forms else _NO_FORM,
@@ -239,8 +240,6 @@ def question_params(question: Question, peer: Peer, handle: Handle) -> dict[str,
                 "codex_reason": hook_reason(question),
             }
         case UserInputAsked():
-            from understudy.servers.mcp.input_forms import input_params  # few turns ask the user anything
-
             return input_params(question)
         case BudgetAsked():
             return {
@@ -283,8 +282,6 @@ def _changes(question: PatchApprovalAsked, handle: Handle) -> dict[str, Any]:
     """In the shapes that its events have."""
     if presentation_of(handle).wire == "seed":
         return changes_on_wire(question.changes)
-    from understudy.servers.wire_events.modern_events import changes_on_wire as modern_changes  # only where it is configured
-
     return modern_changes(question.changes)
 
 
@@ -303,8 +300,6 @@ def _tool_params(question: ToolApprovalAsked, peer: Peer) -> dict[str, Any]:
 def decision_on(asked: AskedQuestion, response: Response, client: str) -> Decide:
     """`client`: what the one that answers calls itself."""
     if isinstance(asked.question, UserInputAsked):
-        from understudy.servers.mcp.input_forms import answer_on
-
         return answer_on(asked.question, asked.turn, asked.asked_at, response, client)
     decision, source = read_answer(response)
     word = read_word(response)
@@ -335,8 +330,6 @@ def check_answer(question: Question, result: Any) -> None:
     open. Raises `InvalidParams`.
     """
     if isinstance(question, UserInputAsked):
-        from understudy.servers.mcp.input_forms import check_input
-
         check_input(question, result)
         return
     match result:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from understudy.engine.caller_limits import check_image_paths
 from understudy.engine.handle import Handle
 from understudy.errors import InvalidArguments
 from understudy.protocol.choices import DECISIONS
@@ -24,6 +25,7 @@ from understudy.servers.arguments import (
     whole_number,
     workspace,
 )
+from understudy.servers.given_images import image_item, local_image, places_for
 
 if TYPE_CHECKING:
     from understudy.places.places import Places
@@ -88,9 +90,6 @@ async def read_content(items: list[Any], handle: Handle) -> tuple[ContentPart, .
         return tuple(InputText(item.text) for item in decoded if isinstance(item, _Text))
     cwd, places = handle.facts.cwd, None
     if any(isinstance(item, _LocalImage) for item in decoded):
-        from understudy.engine.caller_limits import check_image_paths
-        from understudy.servers.given_images import places_for  # few messages have any
-
         check_image_paths(handle.caller.limits)
         places = places_for(handle)
     return await asyncio.to_thread(lambda: tuple(_part(item, cwd, places) for item in decoded))  # a disk may be slow
@@ -105,8 +104,6 @@ def _part(item: _Text | _Image | _LocalImage, cwd: str, places: "Places | None")
 
 
 def _url(item: _Image | _LocalImage, cwd: str, places: "Places | None") -> str:
-    from understudy.servers.given_images import image_item, local_image  # few messages have any
-
     match item:
         case _Image(image_url=url):
             return image_item(url)

@@ -19,6 +19,7 @@ from understudy.servers.arguments import WHERE_IDS_ARE, Arguments, overrides_fro
 from understudy.servers.mcp import conversation_arguments as arguments
 from understudy.servers.mcp.asking import read_decision
 from understudy.servers.mcp.call import LATER, Call, Later, OnceDurable
+from understudy.servers.mcp.input_forms import given_answer
 from understudy.servers.mcp.results import WithMeta
 from understudy.servers.mcp.stream_viewer import Snapshots, StreamViewer
 from understudy.servers.wire_events.presentation import presentation_of
@@ -199,8 +200,6 @@ async def approve(call: Call) -> OnceDurable:
     if (question := handle.open_question(call_id)) is not None:
         client = call.client.peer.calls_itself
         if isinstance(question, UserInputAsked):
-            from understudy.servers.mcp.input_forms import given_answer  # few turns ask the user anything
-
             op = given_answer(question, values, handle.asked_at(call_id), client)
         else:
             op = Decide(call_id, read_decision(values["decision"]), CLIENT, asked_at=handle.asked_at(call_id), client=client)

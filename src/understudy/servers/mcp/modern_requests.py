@@ -14,6 +14,7 @@ from understudy.servers.mcp.modern import LIST_TTL_MS, ModernShape, discovered, 
 from understudy.servers.mcp.rounds import AskedAgain, Rounds
 from understudy.servers.mcp.task_board import LoneClient, declares_tasks
 from understudy.servers.mcp.task_methods import METHODS as TASK_METHODS
+from understudy.servers.mcp.task_methods import listen
 from understudy.servers.mcp.tool_table import Offer, find_tool, list_of_tools
 
 _decode_asked = msgspec.json.Decoder(AskedAgain).decode
@@ -34,9 +35,7 @@ def find_modern_handler(call: Call, method: str, offer: Offer) -> Handler:
     async def discover(call: Call) -> dict[str, Any]:
         return discovered(offer.capabilities)
 
-    async def listen(call: Call) -> Later:
-        from understudy.servers.mcp.task_methods import listen  # few clients do
-
+    async def subscribe(call: Call) -> Later:
         return await listen(call, offer.subscriptions)
 
     match method:
@@ -46,7 +45,7 @@ def find_modern_handler(call: Call, method: str, offer: Offer) -> Handler:
         case "server/discover":
             return discover
         case "subscriptions/listen":
-            return listen
+            return subscribe
         case _ if (handler := offer.methods.get(method) or TASK_METHODS.get(method)) is not None:
             return handler
         case _:

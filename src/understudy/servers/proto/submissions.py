@@ -1,5 +1,6 @@
 """What may be submitted over `proto`: `{id, op}`, with ops of codex's protocol and those that our conversations have besides."""
 
+import json
 from typing import Any
 
 import msgspec
@@ -190,8 +191,6 @@ def _decode_envelope_of(line: bytes) -> Any:
 
 def _read_leniently(line: bytes) -> Any:
     """What is JSON but has text that we cannot take; None where it is not."""
-    import json  # only what is malformed pays for it
-
     try:
         return json.loads(line.decode(errors="replace"))
     except (ValueError, RecursionError):

@@ -16,6 +16,7 @@ from understudy.protocol.items import ContentPart, InputText, Message
 from understudy.protocol.ops import Answer, Decide, Delete
 from understudy.protocol.records import ApprovalDecided, Entry, Overrides, Question, Terms, UserInputAsked
 from understudy.servers.arguments import check_budget, check_schema, read_terms, table
+from understudy.servers.given_images import places_for, places_for_new, read_images
 from understudy.servers.given_workspace import GivenWorkspace
 from understudy.servers.rest.failures import Conflict, NotThere
 from understudy.servers.rest.rows import conversation_of
@@ -247,8 +248,6 @@ async def content_of(
     parts: tuple[ContentPart, ...] = (InputText(text),) if text else ()
     if not images:
         return parts
-    from understudy.servers.given_images import places_for, places_for_new, read_images  # few messages have any
-
     if isinstance(of, Handle):
         return (*parts, *await read_images(caller, images, of.facts.cwd, lambda: places_for(of)))
     return (*parts, *await read_images(caller, images, of.cwd or "", lambda: places_for_new(engine, of)))

@@ -16,6 +16,7 @@ from understudy.servers.http.streaming import send_stream
 from understudy.servers.rest.changes import Changes, ChangesStream
 from understudy.servers.rest.event_stream import EventStream, WhoWatches
 from understudy.servers.rest.failures import to_refusal
+from understudy.servers.rest.openapi import openapi_document
 from understudy.servers.rest.routes import Route, Routes
 from understudy.servers.rest.visits import RestAnswer, Visit
 
@@ -48,8 +49,6 @@ class RestDoor:
 
     @staticmethod
     async def describe(asked: Asked, send: Send) -> None:
-        from understudy.servers.rest.openapi import openapi_document  # few ask for it
-
         document = openapi_document()
         headers = (*GUARDING, (b"content-type", b"application/json"), (b"content-length", str(len(document)).encode()))
         await send({"type": "http.response.start", "status": 200, "headers": headers})

@@ -14,6 +14,7 @@ import msgspec
 from understudy.config.serve import ServeSettings
 from understudy.engine.engine import Engine
 from understudy.engine.services.observing import ModelTiming, Observer
+from understudy.engine.services.retention import Retention
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry
 from understudy.servers.http.answers import Refusal, Send
@@ -128,8 +129,6 @@ class Operations:
         engine.log.time_commits(self._metrics.commits.observe)
         self._retaining: asyncio.Task[None] | None = None
         if settings.keep_days or settings.max_store_mb:
-            from understudy.engine.services.retention import Retention  # only where somebody limits it
-
             retention = Retention(engine, settings.keep_days, settings.max_store_mb, self._metrics.deleted.add)
             self._retaining = asyncio.get_running_loop().create_task(retention.run(RETENTION_SECONDS))
 

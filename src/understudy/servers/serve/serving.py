@@ -24,6 +24,7 @@ from understudy.engine.engine import Engine
 from understudy.engine.services.turns_at_work import TurnsAtWork
 from understudy.engine.turn.accounts import Accounts
 from understudy.errors import ConfigError, how_to_add
+from understudy.net import HttpClient
 from understudy.servers.http.guards import Guards, is_loopback
 from understudy.servers.http.heads import Heads
 from understudy.servers.http.principals import Principals
@@ -273,7 +274,6 @@ def _use_issuer(settings: ServeSettings, principals: Principals) -> None:
         return
     if find_spec("joserfc") is None:  # the extra is not asked of everyone
         raise ConfigError(f"`understudy.serve.issuer` needs joserfc, which is not installed: {how_to_add('oauth')}")
-    from understudy.net import HttpClient
     from understudy.servers.http.issuer import Issuer
     from understudy.servers.http.issuer_keys import is_safe
 

@@ -2,6 +2,7 @@
 
 import os
 
+from understudy.config.home import page_path
 from understudy.servers.stdio.start import Ended, end_quietly_on_signals, missing_stream, refuse
 
 TYPE_CHECKING = False
@@ -19,8 +20,6 @@ def start(serve: "Callable[[], int]", page: str = "app-server.md") -> int:
         if closed is not None:
             return refuse(f"standard {closed} is closed, but a program talks to this server through it")
         if os.isatty(0):
-            from understudy.config.home import page_path
-
             os.write(2, WAITING.format(page=page_path(page)).encode())  # a person started it
         return serve()
     except (KeyboardInterrupt, Ended):

@@ -3,6 +3,7 @@
 import base64
 from collections import OrderedDict
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
@@ -281,8 +282,6 @@ def _command(command: CommandStarted | CommandApprovalAsked) -> dict[str, Any]:
 
 
 def _file_url(path: str) -> str:
-    from urllib.parse import quote  # few events have one
-
     return "file://" + quote(path)
 
 

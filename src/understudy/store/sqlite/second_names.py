@@ -17,6 +17,7 @@ from pathlib import Path
 
 from understudy.store.chain import KEY_FILE
 from understudy.store.locks import HAS_OWNERS, is_locked, lock_shared
+from understudy.store.sqlite.wal import committed_frames, find_missing
 
 logger = logging.getLogger(__name__)
 
@@ -149,8 +150,6 @@ class SecondNames:
         """A log that was cut short in place has lost what stands nowhere else but in its copy."""
         if not self.copy.exists():
             return
-        from understudy.store.sqlite.wal import find_missing  # only here
-
         content = find_missing(self._folder / self._database, self.copy, is_doubtful=(self._kept / CUT).exists())
         if content is None:
             return
@@ -248,8 +247,6 @@ class SecondNames:
 
 def _goes_further(kept: Path, here: Path) -> bool:
     """Of two write-ahead logs that nobody has open: whether the first has all of the second, and perhaps more."""
-    from understudy.store.sqlite.wal import committed_frames  # only here
-
     (salt, frames), (salt_here, frames_here) = committed_frames(kept), committed_frames(here)
     return frames > 0 and (frames_here == 0 or (salt == salt_here and frames >= frames_here))
 

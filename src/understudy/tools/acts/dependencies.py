@@ -4,6 +4,7 @@ from replacing them meanwhile.
 
 import asyncio
 import fcntl
+import hashlib
 import os
 import re
 import stat
@@ -281,8 +282,6 @@ def _content(path: str) -> _Content | None:
         return None
     if status.st_size > _MAX_BYTES:
         return _Content(times := _times(path), _head(path, times))
-    import hashlib  # some milliseconds, which a server's start need not wait for
-
     try:
         with _opened(path) as file:
             size = os.fstat(

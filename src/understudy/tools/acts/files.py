@@ -16,7 +16,7 @@ from understudy.places.file_systems import FileSystems
 from understudy.places.reading import LeadsElsewhere, NotForModels
 from understudy.protocol.encodable import visible
 from understudy.protocol.records import ImageViewed
-from understudy.tools.acts.looking import Spot, judge_reading, shown
+from understudy.tools.acts.looking import Spot, judge_reading, shown, unsaved_text
 from understudy.tools.acts.matching_lines import decoded
 from understudy.tools.calls import ReadRequest, ToolOutput
 from understudy.tools.host import ToolHost
@@ -201,8 +201,6 @@ async def _read_lines(host: ToolHost, request: ReadRequest) -> ToolOutput:
 
 
 async def _unsaved(host: ToolHost, path: str) -> str | None:
-    from understudy.tools.acts.looking import unsaved_text
-
     return await unsaved_text(host, path)
 
 

@@ -21,6 +21,7 @@ from understudy.places.masks import Masks
 from understudy.places.reading import NotForModels, ReadLimits, Unreadable, open_for_model
 from understudy.places.tree import MOST_DEPTH, Tree
 from understudy.places.walking import FOLDER
+from understudy.policy.readable import may_read
 from understudy.sandbox.becoming import become
 from understudy.tools.acts.matching_lines import FileText, line_matcher, shown_line
 from understudy.tools.acts.needed_words import needed_words
@@ -280,8 +281,6 @@ def _may_read(project: list[str] | None) -> Callable[[str], bool]:
     """Under `untrusted` only what a harmless command could read unasked."""
     if project is None:
         return lambda _: True
-    from understudy.policy.readable import may_read
-
     roots = tuple(project)
     return lambda path: may_read(path, "/", roots)
 

@@ -19,6 +19,7 @@ import msgspec
 from understudy.errors import PatchError, ToolError
 from understudy.places.places import Places
 from understudy.places.reading import KERNEL, NotForModels
+from understudy.policy.readable import may_read
 from understudy.protocol.encodable import visible
 from understudy.protocol.records import OWN_SERVER, ToolCallBegan, ToolCallEnded
 from understudy.sandbox.starting import run_worker
@@ -108,8 +109,6 @@ def judge_reading(host: ToolHost, spot: Spot, written: str) -> None:
     settings = host.settings
     if settings.approval_policy != "untrusted":
         return
-    from understudy.policy.readable import may_read
-
     if spot.base != "/" or not all(may_read(path, "/", settings.roots) for path in {spot.path, os.path.realpath(spot.path)}):
         raise ToolError(
             f"{written} may not be read without a question under the approval policy `untrusted`: read it with a command, about"

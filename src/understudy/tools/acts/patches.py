@@ -12,6 +12,7 @@ from understudy.policy.words import script_of
 from understudy.protocol.records import DiffChanged, PatchApprovalAsked, PatchEnded, PatchStarted
 from understudy.text import in_ticks, quote_command
 from understudy.tools.acts.dependencies import identities, locked
+from understudy.tools.acts.looking import unsaved_in_patch, unsaved_texts
 from understudy.tools.calls import ToolOutput
 from understudy.tools.host import PLANS, ToolHost
 from understudy.tools.output import model_text
@@ -39,8 +40,6 @@ async def apply_patch(host: ToolHost, call_id: str, body: str, base: str, *, pla
     large = len(body) > LARGE_PATCH
     unsaved: Unsaved = {}
     if host.unsaved is not None:
-        from understudy.tools.acts.looking import unsaved_in_patch
-
         unsaved = await unsaved_in_patch(host, body, base)
     return await _change(host, call_id, large, lambda: plan_patch(body, base, host.settings.places, unsaved))
 
@@ -52,8 +51,6 @@ async def edit_file(host: ToolHost, call_id: str, operation: ReplaceOperation) -
         return ToolOutput(f"error: {complaint}", success=False)
     unsaved: Unsaved = {}
     if host.unsaved is not None:
-        from understudy.tools.acts.looking import unsaved_texts
-
         unsaved = await unsaved_texts(host, (operation.path,))
     return await _change(host, call_id, True, lambda: plan_replacement(operation, settings.cwd, settings.places, unsaved))
 

@@ -3,6 +3,7 @@
 import os
 import re
 from contextlib import suppress
+from fnmatch import translate
 from functools import lru_cache
 
 from understudy.errors import ToolError
@@ -59,6 +60,4 @@ class Wildcards:
 
 @lru_cache(maxsize=64)
 def _pattern(name: str) -> re.Pattern[str]:
-    from fnmatch import translate  # hardly ever needed
-
     return re.compile(translate(name))

@@ -1,5 +1,6 @@
 """What a patch leaves behind, so that it can be taken back: a digest of every file, and the pieces that it replaced. Pure."""
 
+import hashlib
 from collections.abc import Sequence
 
 from understudy.protocol.records import LeftFile, Piece
@@ -17,8 +18,6 @@ def digest(data: bytes | None) -> str:
     """Empty for no file."""
     if data is None:
         return ""
-    import hashlib  # 5 ms, and only turns with patches need it
-
     return hashlib.sha256(data).hexdigest()
 
 

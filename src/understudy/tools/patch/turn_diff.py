@@ -4,6 +4,7 @@ Only files that a patch named are followed; for these the diff is between the fi
 what commands did to them in between is in it too.
 """
 
+import hashlib
 import os
 import stat
 from collections.abc import Iterable
@@ -144,6 +145,4 @@ def _body(old_label: str, old: _Picture | None, new_label: str, new: _Picture | 
 def _blob_id(picture: _Picture | None) -> str:
     if picture is None:
         return _NO_BLOB
-    import hashlib  # 5 ms, and only turns with patches need it
-
     return hashlib.sha1(b"blob %d\0" % len(picture.data) + picture.data, usedforsecurity=False).hexdigest()
