@@ -48,6 +48,8 @@ MOST_NAMED = 100  # viewers
 class Engine:
     """Makes and finds conversations, and hands them out as handles. What it starts is over when `close` returns."""
 
+    prepares = Preparing
+
     def __init__(
         self,
         *,
@@ -71,7 +73,7 @@ class Engine:
         configs = partial(
             Configs, cli, Path.cwd(), self._env, defaults=defaults, reads_user_file=reads_user_file, given_by=given_by
         )
-        self._preparing = Preparing(self._find_home, configs, self._logs, self._commands, self._env)
+        self._preparing = self.prepares(self._find_home, configs, self._logs, self._commands, self._env)
         self._remembered = Remembered(self._loop)
         self._conversations = self._remembered.all
         self._watch = Watch(self._logs.store, self._conversations)

@@ -4,20 +4,23 @@ those is read from the log.
 
 import asyncio
 import os
+from pathlib import Path
 
 import msgspec
 
+from understudy.config.model import Config
 from understudy.engine.conversation.conversation import Conversation
 from understudy.engine.engine import Engine
 from understudy.engine.handle import Handle
-from understudy.engine.log.facts import fields_of
+from understudy.engine.setup.preparing import Preparing
+from understudy.engine.setup.turn_setup import TurnSetup
 from understudy.errors import AgentError, BadRequest, ConfigError, HostAway, LacksRight, NotAllowed, StoreError, WorkspaceFailed
 from understudy.policy.secrets import without_secrets
 from understudy.protocol.beginnings import Begin, Refused, encode_begin
 from understudy.protocol.callers import Caller
 from understudy.protocol.ids import ConversationId, new_uuid
 from understudy.protocol.ops import Send
-from understudy.protocol.records import Overrides, Terms
+from understudy.protocol.records import Overrides, Pins, Terms
 from understudy.store.postgres.hosts import Hosts
 from understudy.store.postgres.log import PostgresLog
 
@@ -33,7 +36,26 @@ NOT_KEPT = (
 SECRETS = "keys cannot be given with `config` through a front end, or they would lie in the database: set them where workers run"
 
 
+class FrontPreparing(Preparing):
+    """Without the folders of conversations, which are elsewhere: what else is configured holds here, too."""
+
+    def configure(self, overrides: Overrides) -> Config:
+        config = super().configure(_anywhere(overrides))
+        return config if overrides.cwd is None else msgspec.structs.replace(config, cwd=Path(overrides.cwd))
+
+    def prepare(self, overrides: Overrides, conversation_id: ConversationId, pins: Pins | None) -> TurnSetup:
+        """For those who judge by it: nothing runs with it here."""
+        setup = self.prepare_from(super().configure(_anywhere(overrides)), conversation_id)
+        return msgspec.structs.replace(setup, config=self.configure(overrides), pins=pins)
+
+
+def _anywhere(overrides: Overrides) -> Overrides:
+    return overrides if overrides.cwd is None else msgspec.structs.replace(overrides, cwd=None)
+
+
 class FrontEngine(Engine):
+    prepares = FrontPreparing
+
     async def create(
         self,
         caller: Caller,
@@ -83,7 +105,7 @@ class FrontEngine(Engine):
     def _checked(self, overrides: Overrides) -> str:
         """The folder. Raises `AgentError` for what no worker need be asked."""
         _check_secrets(overrides)
-        if self.configure(Overrides(**{**fields_of(overrides), "cwd": None, "workspace": None})).history_persistence == "none":
+        if self.configure(msgspec.structs.replace(overrides, cwd=None, workspace=None)).history_persistence == "none":
             raise BadRequest(NOT_KEPT)
         workspace = overrides.workspace
         if workspace is not None and workspace.kind == "git":
