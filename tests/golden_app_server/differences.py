@@ -41,7 +41,6 @@ FIELDS = {
     "reasoningEffort": "ours always says the effort that a turn would run with",
     "activePermissionProfile": "a matter of names: the sandbox itself is compared",
     "modelContextWindow": "what we know of a model is in another table",
-    "phase": "our records do not keep whether a text was commentary",
     "processId": "commands that the model waits for have no number here",
     "source": "the same",
     "originator": "which client began a conversation is not kept",
@@ -65,14 +64,21 @@ def alike(name: str, messages: list[Json]) -> list[Json]:
     """Both what was recorded and what we said, without what is not compared."""
     by_chance = {method for recording, method in BY_CHANCE if recording == name}
     kept = [message for message in messages if message.get("method") not in {*LEFT_OUT, *by_chance}]
-    return [cast(Json, _without(message)) for message in kept]
+    return [cast(Json, _without_phase(_without(message))) for message in kept]
+
+
+def _without_phase(message: Json) -> Json:
+    """That a text is commentary is known here once it is whole."""
+    if message.get("method") == "item/started":
+        message["params"]["item"].pop("phase", None)
+    return message
 
 
 def _without(value: Any) -> Any:
     match value:
         case dict():
             table = cast(Json, value)
-            return {key: _without(each) for key, each in table.items() if key not in FIELDS and not _is_file_of_thread(key, each)}
+            return {key: _without(each) for key, each in table.items() if not _is_left_out(key, each)}
         case list():
             return [_without(each) for each in cast(list[Any], value)]
         case str():
@@ -81,9 +87,10 @@ def _without(value: Any) -> Any:
             return value
 
 
-def _is_file_of_thread(key: str, value: Any) -> bool:
-    """Conversations are in one store, not in files of their own."""
-    return key == "path" and (value is None or str(value).endswith(".jsonl"))
+def _is_left_out(key: str, value: Any) -> bool:
+    """Also the file of a thread, since conversations are in one store; and a phase that nobody named, told now and then only."""
+    file = key == "path" and (value is None or str(value).endswith(".jsonl"))
+    return key in FIELDS or file or (key == "phase" and value is None)
 
 
 # -- changes of a recording

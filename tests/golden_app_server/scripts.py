@@ -90,7 +90,10 @@ SCRIPTS: dict[str, list[Json]] = {
         answer(said("never asked")),
     ],
     "editor_acp": [
-        answer(said("Let me look."), shell("call_1", "echo hi", with_escalated_permissions=True, justification="because")),
+        answer(
+            said("Let me look.", phase="commentary"),
+            shell("call_1", "echo hi", with_escalated_permissions=True, justification="because"),
+        ),
         answer(patch("call_2", "*** Add File: new.txt", "+one")),
         answer(said("done")),
         answer(said('{"title": "A title"}')),
@@ -116,7 +119,7 @@ SCRIPTS: dict[str, list[Json]] = {
     ],
     "interrupt": [answer(shell("call_1", "echo started; sleep 30")), answer(said("after"))],
     "items": [
-        answer(thought("**Look**"), said("Let me look."), shell("call_1", "echo one; sleep 0.4; echo two >&2")),
+        answer(thought("**Look**"), said("Let me look.", phase="commentary"), shell("call_1", "echo one; sleep 0.4; echo two >&2")),
         answer(shell("call_2", "exit 3")),
         answer(
             called(
@@ -128,7 +131,7 @@ SCRIPTS: dict[str, list[Json]] = {
         ),
         answer(called("mcp__tiny__ok", "call_4", s="x")),
         answer(called("mcp__tiny__fails", "call_5")),
-        answer(searched(), said("All done.")),
+        answer(searched(), said("All done.", phase="final_answer")),
     ],
     "patch_approvals": [
         answer(patch("c1", "*** Add File: one.txt", "+1")),

@@ -29,6 +29,7 @@ class Message(msgspec.Struct, frozen=True, gc=False, tag="message", tag_field="t
     role: Literal["user", "assistant", "developer", "system"]
     content: tuple[ContentPart, ...]
     id: str | None = None
+    phase: str | msgspec.UnsetType = msgspec.UNSET  # `commentary` or `final_answer`, of models that say so and want it back
 
     def text(self) -> str:
         match self.content:

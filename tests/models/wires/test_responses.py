@@ -236,6 +236,18 @@ async def test_a_refusal_and_a_message_that_is_plain_text_are_said() -> None:
     assert ItemDone(said("Hello")) in await answer_to(CREATED, done(type="message", content="Hello"), COMPLETED)
 
 
+async def test_what_a_message_was_said_for_is_kept_and_given_back() -> None:
+    """Commentary or the answer: models that say so answer worse where it is left out of their history."""
+    part = {"type": "output_text", "text": "Let me look."}
+    said = {"type": "message", "role": "assistant", "phase": "commentary"}
+    plain, odd, _ = await answer_to(CREATED, done(**said, content=[part]), done(**said, content="Let me look."), COMPLETED)
+    commentary = Message("assistant", (OutputText("Let me look."),), phase="commentary")
+    assert plain == odd == ItemDone(commentary)
+    async with loopback(stream(COMPLETED, done=False)) as server, opened(server.url, wire="responses") as model:
+        await model.answer(prompt(commentary, Message("assistant", (OutputText("done"),))))
+    assert [entry.get("phase", "none") for entry in server.requests[0].json["input"]] == ["commentary", "none"]
+
+
 async def test_a_message_that_says_nothing_is_given_as_it_is() -> None:
     events = await answer_to(CREATED, done(type="message", content=[]), COMPLETED)
     assert events == [ItemDone(Message("assistant", ())), COUNTED]

@@ -157,7 +157,8 @@ class Activity:
         match received.item:
             case Message() as message:
                 text, self._text = self._text, None
-                return [Ended(item=text or Text(missed=True), how="done", text=message.text())]
+                phase = message.phase or None  # never empty; `UNSET` is false
+                return [Ended(item=text or Text(missed=True), how="done", text=message.text(), phase=phase)]
             case Reasoning() as reasoning:
                 thought, self._thought = self._thought, None
                 summary = tuple([part.text for part in reasoning.summary if part.text])

@@ -163,6 +163,7 @@ class Ended(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     summary: tuple[str, ...] = ()  # of a thought
     raw: tuple[str, ...] = ()
     call: FunctionCall | None = None  # of what was refused
+    phase: str | None = None  # of a message, where the model says one
 
 
 class Answered(msgspec.Struct, frozen=True, eq=False):

@@ -175,7 +175,8 @@ class _Form:
     def encode(self, item: Item) -> bytes:
         match item:
             case Message():  # its id stays here: with one, a provider that stores nothing would look for it in vain
-                return encode({"type": "message", "id": None, "role": item.role, "content": self._content(item.content)})
+                said = {"type": "message", "id": None, "role": item.role, "content": self._content(item.content)}
+                return encode(said if item.phase is msgspec.UNSET else {**said, "phase": item.phase})
             case Reasoning():
                 return self._encode_reasoning(item)
             case FunctionCall() if item.call_id in self._custom:

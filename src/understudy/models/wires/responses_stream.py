@@ -233,6 +233,7 @@ class _PlainMessage(msgspec.Struct, gc=False, tag="message", tag_field="type"):
 
     content: tuple[OutputText, ...]
     id: str | None = None
+    phase: str | None = None
 
 
 _decode_message = msgspec.json.Decoder(_PlainMessage).decode
@@ -242,17 +243,21 @@ def _plain_message(item: Json) -> Message | None:
     try:
         if type(item) is msgspec.Raw:
             said = _decode_message(item)
-            return Message("assistant", said.content, said.id)
+            return Message("assistant", said.content, said.id) if said.phase is None else _in_phase(said)
     except (ValueError, RecursionError):
         pass
     return None
+
+
+def _in_phase(said: _PlainMessage) -> Message:
+    return Message("assistant", said.content, said.id, said.phase or msgspec.UNSET)
 
 
 def read_item(item: dict[str, Any]) -> ModelItem | None:
     """None for kinds that were never asked for, and for a call that breaks off: it must not run."""
     match item.get("type"):
         case "message":
-            return Message("assistant", tuple(_outputs(item)), id=_text(item, "id"))
+            return Message("assistant", tuple(_outputs(item)), _text(item, "id"), _text(item, "phase") or msgspec.UNSET)
         case "reasoning":
             raw = tuple(ReasoningText(text) for part in _tables(item.get("content")) if (text := text_of(part)))
             return Reasoning(

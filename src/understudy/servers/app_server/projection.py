@@ -249,7 +249,7 @@ class Projection:
     def _end_shape(self, ended: a.Ended, begun: Json) -> Json:
         match ended.item, ended.record:
             case a.Text(), _:
-                return {**begun, "text": ended.text}
+                return {**begun, "text": ended.text, "phase": ended.phase}
             case a.Thought(), _:
                 return items.reasoning(begun["id"], ended.summary, ended.raw)
             case a.Command(output=output), r.CommandEnded() as record:
