@@ -1,5 +1,7 @@
 """Bytes to lines: however the bytes are cut, the same lines."""
 
+import subprocess
+import sys
 from itertools import pairwise
 
 import pytest
@@ -7,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from understudy.servers.pipes import LineSplitter, OverlongLine
+from understudy.testing.waiting import WAIT_SECONDS
 
 _line = st.binary(max_size=30).map(lambda raw: raw.replace(b"\n", b"?"))
 
@@ -60,3 +63,28 @@ def test_of_a_line_beyond_the_limit_only_the_beginning_is_kept() -> None:
     assert splitter.feed(b"\n{}\n") == [b"x" * 2000, b"{}"]
     assert splitter.rest() == b""
     assert not isinstance(splitter.rest(), OverlongLine)
+
+
+SHORT_OF_MEMORY = """
+import resource
+from understudy.servers.pipes import LineSplitter, LineWithoutMemory, read_message
+
+splitter = LineSplitter()
+size = next(int(line.split()[1]) * 1024 for line in open("/proc/self/status") if line.startswith("VmSize"))
+resource.setrlimit(resource.RLIMIT_AS, (size + 45 * 2**20, resource.RLIM_INFINITY))
+splitter.feed(b'{"id": 7, "method": "x", "params": "' + b"a" * 1000)
+for _ in range(300):
+    splitter.feed(b"a" * 100_000)
+line, following = splitter.feed(b'"}\\n{"id": 8, "method": "ping"}\\n')
+print(type(line) is LineWithoutMemory, read_message(line), read_message(following))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the size of a process is read from /proc")
+def test_a_line_for_which_there_is_no_memory_is_refused_by_its_id_and_the_next_one_is_read() -> None:
+    ran = subprocess.run([sys.executable, "-c", SHORT_OF_MEMORY], capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.startswith("True Malformed(")
+    assert "no memory left" in ran.stdout
+    assert "7" in ran.stdout.partition("Request(")[0]
+    assert "Request(id=8, method='ping'" in ran.stdout

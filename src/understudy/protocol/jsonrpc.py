@@ -136,6 +136,13 @@ def too_long(beginning: bytes, limit: int) -> Malformed:
     return _malformed(f"a line may have at most {limit} bytes", beginning, _id_by_sight(beginning))
 
 
+def too_large_for_memory(beginning: bytes) -> Malformed:
+    """The same where there was no memory for the whole."""
+    return _malformed(
+        "there is no memory left for a line as long as this; free some and try again", beginning, _id_by_sight(beginning)
+    )
+
+
 def _malformed(reason: str, line: bytes, found: RequestId | None) -> Malformed:
     reason = f"Parse error: {reason}"
     if _has_method(line):

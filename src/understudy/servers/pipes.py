@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import cast
 
-from understudy.protocol.jsonrpc import Incoming, RequestId, read_line, too_long
+from understudy.protocol.jsonrpc import Incoming, RequestId, read_line, too_large_for_memory, too_long
 from understudy.servers.process.process import Ending
 
 MOST_BYTES = 128 * 1024 * 1024
@@ -21,6 +21,10 @@ KEPT_OF_OVERLONG = 2000  # enough to see whom to tell
 
 class OverlongLine(bytes):
     """The beginning of a line that had too many bytes; the rest was not kept."""
+
+
+class LineWithoutMemory(OverlongLine):
+    """The beginning of one for the whole of which there was no memory."""
 
 
 class LineSplitter:
@@ -45,7 +49,10 @@ class LineSplitter:
         if self._skipping:
             lines.append(OverlongLine(b"".join(self._pieces)))
         else:
-            self._emit(b"".join(self._pieces), lines)
+            try:
+                self._emit(b"".join(self._pieces), lines)
+            except MemoryError:
+                lines.append(LineWithoutMemory(self._pieces[0][:KEPT_OF_OVERLONG]))
         self._pieces.clear()
         self._length, self._skipping = 0, False
         for line in rest[:-1]:
@@ -76,7 +83,12 @@ class LineSplitter:
 
 def read_message(line: bytes) -> Incoming:
     """What a line says, also one of which only the beginning was kept."""
-    return too_long(line, MOST_BYTES) if type(line) is OverlongLine else read_line(line)
+    if type(line) is OverlongLine:
+        return too_long(line, MOST_BYTES)
+    try:
+        return too_large_for_memory(line) if type(line) is LineWithoutMemory else read_line(line)
+    except MemoryError:
+        return too_large_for_memory(line[:KEPT_OF_OVERLONG])
 
 
 CONGESTED_BYTES = 1024 * 1024  # what waits for an answer behind it: what comes then is merged until the client has caught up
