@@ -151,7 +151,7 @@ async def test_a_token_is_asked_for(tmp_path: Path) -> None:
         assert (await server.client(Authorization=f"bearer {TOKEN}")).status == 101
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user: run this test as root")
 async def test_another_user_of_the_machine_is_not_let_in_without_one(tmp_path: Path) -> None:
     asking = (
         "import encodings.idna, os, socket, sys; os.setgroups([]); os.setuid(65534)\n"

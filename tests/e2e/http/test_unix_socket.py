@@ -120,14 +120,14 @@ def raw(place: Path, text: str) -> str:
         return asking.recv(65536).decode()
 
 
-@pytest.mark.skipif(shutil.which("unshare") is None, reason="unshare is not installed")
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="unshare is not installed (apt-get install util-linux)")
 async def test_a_process_in_a_pid_namespace_of_its_own_is_not_its_user(tmp_path: Path, place: Path) -> None:
     async with served(tmp_path, place):
         status, body = await ask(place, by=("unshare", "--user", "--map-root-user", "--pid", "--fork"))
         assert (status, "send a token" in body) == (403, True)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user: run this test as root")
 async def test_other_users_have_the_rights_of_a_token_or_none(tmp_path: Path, place: Path) -> None:
     place.parent.chmod(0o755)
     users = {"understudy.serve.users": {str(OTHER_USER): "guest"}}
