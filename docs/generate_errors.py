@@ -205,6 +205,12 @@ def all_groups() -> Iterator[Group]:
         ("ConversationBusy", "StandsElsewhere", "Fenced", "HostAway"),
     )
     yield Group(
+        "Workspaces that are made from a repository",
+        "the repository or the snapshots cannot be reached, are not what was named, or take too long or too much room",
+        "read what the message names, and try again: [workspaces.md](workspaces.md)",
+        ("WorkspaceFailed", "WorkspaceAway"),
+    )
+    yield Group(
         "The store",
         "conversations cannot be read or written: the disk, the rights of a file, a damaged or a newer database",
         "`understudy doctor` reads the store and says what is wrong; keep a copy (`understudy backup`) before you mend anything",

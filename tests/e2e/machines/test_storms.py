@@ -1,0 +1,111 @@
+"""Workers and front ends that are killed at random while conversations are at work: nothing acknowledged is lost, and nothing is
+done twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.program import Program
+from tests.support.machines import Machines, machines
+from tests.support.rest_client import RestClient
+from understudy.testing import ReceivedRequest, call, say
+from understudy.testing.script import Entry
+from understudy.testing.waiting import WAIT_SECONDS
+
+KILLS = int(os.environ.get("UNDERSTUDY_STORM_KILLS", "12"))
+CONVERSATIONS = 4
+PATIENCE = 3 * WAIT_SECONDS
+
+
+def answer(request: ReceivedRequest) -> Entry:
+    """One command for each message, which leaves one line."""
+    last = request.body["messages"][-1]
+    if last["role"] == "tool":
+        return say("done")
+    name = str(last["content"] if isinstance(last["content"], str) else last["content"][-1]["text"]).split()[-1]
+    return call("shell", command=["sh", "-c", f"sleep 0.1; echo {name} >> effects"])
+
+
+class Storm:
+    def __init__(self, those: Machines) -> None:
+        self.those = those
+        self.threads: dict[str, Path] = {}
+        self.acknowledged: dict[str, str] = {}  # message, and its conversation
+        self.is_over = False
+        self._random = random.Random(20)
+
+    def front(self) -> RestClient:
+        return self.those.rest(self._random.choice("xy"))
+
+    async def talk(self, name: str, number: int) -> None:
+        """One message after the other; whoever was not told that it was taken does not count on it."""
+        count = 0
+        while not self.is_over:
+            count += 1
+            word = f"m{number}.{count}"
+            try:
+                response = await self.front().request("POST", f"/v1/conversations/{name}/messages", {"text": f"please {word}"})
+                body = await response.body()
+            except (OSError, asyncio.IncompleteReadError, ConnectionError):
+                await asyncio.sleep(0.1)
+                continue
+            if response.status == 202:
+                self.acknowledged[word] = name
+            else:
+                assert response.status in (409, 503), (response.status, body)
+            await asyncio.sleep(0.3)
+
+    async def kill_one(self) -> None:
+        name = self._random.choice("aaabbbccxy")
+        server = self.those.servers[name]
+        await server.kill()
+        await server.start()
+
+    async def records(self, name: str) -> list[dict[str, Any]]:
+        return (await self.those.rest("x").get(f"/v1/conversations/{name}/events?limit=1000"))["events"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+async def test_nothing_is_lost_doubled_or_left_whoever_is_killed(tmp_path: Path) -> None:
+    async with machines(tmp_path, answer, config={"understudy.cluster.lease_seconds": 20}) as those:
+        storm = Storm(those)
+        for number in range(CONVERSATIONS):
+            work = those.work(str(number))
+            storm.threads[(await those.rest("x").create(work))["id"]] = work
+        talking = [asyncio.create_task(storm.talk(name, number)) for number, name in enumerate(storm.threads)]
+        for _ in range(KILLS):
+            await asyncio.sleep(0.4)
+            await storm.kill_one()
+        storm.is_over = True
+        await asyncio.gather(*talking)
+        assert len(storm.acknowledged) > CONVERSATIONS
+        async with asyncio.timeout(PATIENCE):  # until all is done, and nobody has anything
+            while those.rows("SELECT (SELECT count(*) FROM inbox) + (SELECT count(*) FROM claims)") != [(0,)]:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+        for name, work in storm.threads.items():
+            seqs = [
+                row[0]
+                for row in those.rows("SELECT seq FROM records JOIN conversations ON number = conversation WHERE id = %s", name)
+            ]
+            assert sorted(seqs) == list(range(1, len(seqs) + 1))
+            messages = Counter(
+                event["msg"]["message"].split()[-1] for event in await storm.records(name) if event["msg"]["type"] == "user_message"
+            )
+            assert max(messages.values()) == 1
+            assert {word for word, of in storm.acknowledged.items() if of == name} <= messages.keys()
+            effects = Counter((work / "effects").read_text().split())
+            assert max(effects.values()) == 1
+            assert effects.keys() <= messages.keys()
+            listed = await those.rest("y").get(f"/v1/conversations/{name}")
+            assert (listed["state"], listed["questions"]) == ("idle", [])
+            verified = await Program(those.servers["x"].home.path, tmp_path).run_aside("verify", name)
+            assert verified.code == 0, verified.err
