@@ -187,7 +187,7 @@ async def test_after_a_call_a_hook_may_say_something_or_take_the_output_away(sta
         assert "lint it" in told
         assert told_to_model(model.requests[-1], "b") == "nothing to see"
     assert [said["tool_use_id"] for said in stage.told()] == ["a", "b", "c"]
-    assert stage.told()[0]["tool_response"]["stdout"] == "claude\n"
+    assert stage.told()[0]["tool_response"]["stdout"] == "claude"
     assert stage.told("codex")[1]["tool_response"] == "codex\n"
     assert [(said["tool_use_id"], "none" in said["error"]) for said in stage.told("failure")] == [("d", True)]
 

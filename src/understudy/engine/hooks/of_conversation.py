@@ -49,6 +49,14 @@ class HookHost(Protocol):
     async def ask(self, question: Question) -> ApprovalAnswer: ...
 
 
+# What Claude Code tells its hooks, and where we have nothing to say.
+_WITHOUT_EFFORT = frozenset(("SessionStart", "UserPromptSubmit", "PreCompact"))
+_ALWAYS_TOLD: Mapping[str, Mapping[str, Any]] = {
+    "PermissionRequest": {"permission_suggestions": []},
+    "Stop": {"background_tasks": [], "session_crons": []},
+}
+
+
 class Meant(msgspec.Struct, frozen=True):
     """A hook that is to run, and what it is told."""
 
@@ -79,7 +87,7 @@ class ConversationHooks:
         self.untold = loaded.notices  # until they are told
         self.started = False  # SessionStart has been told, here
         self.started_at = 0  # at which request
-        self._model = config.model
+        self._model, self._effort = config.model, config.model_reasoning_effort
         self._hooks = [each for each in loaded.judged if each.counts]
         self._events = {each.hook.event for each in self._hooks}
         self._scripts = {script for each in self._hooks if each.hook.file.source == "user" for script in scripts_of(each.hook)}
@@ -109,7 +117,7 @@ class ConversationHooks:
     def told(self, hook: Hook, host: HookHost, more: Mapping[str, Any]) -> dict[str, Any]:
         """What a hook is told, in the shape of its family."""
         event, settings = hook.event, host.settings
-        mode = "bypassPermissions" if settings.approval_policy == "never" else "default"
+        mode = "plan" if settings.plans else "bypassPermissions" if settings.approval_policy == "never" else "default"
         path = self._transcript.path_for(hook, contained=containment_of(hook, settings, "", self._kept) is not None)
         told: dict[str, Any] = {"session_id": str(self.conversation_id)}
         if hook.file.family == "codex":
@@ -117,8 +125,11 @@ class ConversationHooks:
                 told["turn_id"] = host.turn_id
             told |= {"transcript_path": path, "cwd": settings.cwd, "hook_event_name": event, "model": self._model}
         else:
-            told |= {"transcript_path": path, "cwd": settings.cwd, "hook_event_name": event, "prompt_id": host.turn_id}
-        if event != "PreCompact":
+            told |= {"transcript_path": path, "cwd": settings.cwd, "hook_event_name": event}
+            told |= {} if event == "SessionStart" else {"prompt_id": host.turn_id}
+            told |= {} if event in _WITHOUT_EFFORT else {"effort": {"level": self._effort}}
+            told |= _ALWAYS_TOLD.get(event, {})
+        if event != "PreCompact" and not (event == "SessionStart" and hook.file.family == "claude"):
             told["permission_mode"] = mode
         return {**told, **more}
 

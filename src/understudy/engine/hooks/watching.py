@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
+
 from understudy.config.hooks.entries import Family
 from understudy.engine.hooks.calls import SeenCall, View
 from understudy.errors import ToolError
@@ -63,12 +65,17 @@ class WatchedHost:
         if family == "codex":
             if isinstance(ended, CommandEnded) and view.tool == "Bash":
                 return f"{ended.stdout}{ended.stderr}"
-            return output.text
+            return _as_of_a_patch(output) if view.tool == "apply_patch" else output.text
         match view.tool:
             case "Bash":
                 ran = isinstance(ended, CommandEnded)
                 stdout, stderr = (ended.stdout, ended.stderr) if ran else (output.text, "")
-                told = {"stdout": stdout, "stderr": stderr, "interrupted": False, "isImage": False}
+                told = {
+                    "stdout": stdout.removesuffix("\n"),
+                    "stderr": stderr.removesuffix("\n"),
+                    "interrupted": False,
+                    "isImage": False,
+                }
                 return {**told, "noOutputExpected": False, **({"exit_code": ended.exit_code} if ran else {})}
             case "Edit":
                 named = {"filePath": "file_path", "oldString": "old_string", "newString": "new_string"}
@@ -121,3 +128,16 @@ class WatchedHost:
 
     def is_approved(self, key: Callable[[], str]) -> bool:
         return self._host.is_approved(key)
+
+
+class _Patched(msgspec.Struct):
+    output: str
+
+
+def _as_of_a_patch(output: ToolOutput) -> str:
+    """In codex's words, whatever our model is told."""
+    try:
+        text = msgspec.json.decode(output.text, type=_Patched).output
+    except msgspec.MsgspecError:
+        text = output.text
+    return f"Exit code: {0 if output.success else 1}\nWall time: 0 seconds\nOutput:\n{text}"
