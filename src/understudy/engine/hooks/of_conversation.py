@@ -15,7 +15,7 @@ from understudy.engine.hooks.answers import HookAnswer, Ran, read_answer
 from understudy.engine.hooks.calls import View
 from understudy.engine.hooks.loading import JudgedHook, LoadedHooks, load_hooks, untrusted_folders, whole_digest
 from understudy.engine.hooks.running import containment_of, environment, run_hook, scripts_of
-from understudy.engine.hooks.transcript import Transcript
+from understudy.engine.hooks.transcript import INSIDE, Transcript
 from understudy.engine.log.fold import State
 from understudy.places.resolving import is_within
 from understudy.protocol.ids import ConversationId
@@ -135,6 +135,8 @@ class ConversationHooks:
 
     async def run(self, meant: Sequence[Meant], host: HookHost, detached: Callable[[Awaitable[None]], None]) -> list[Said]:
         """All at once, in file order. What they did is recorded once all have ended; nobody waits for those that are detached."""
+        if meant:
+            await self._transcript.write(host.state, host.settings.places.doer)
         waited = [each for each in meant if not each.hook.detached]
         for each in meant:
             if each.hook.once:
@@ -143,7 +145,6 @@ class ConversationHooks:
                 detached(self._run_detached(each, host))
         if not waited:
             return []
-        self._transcript.write(host.state)
         if len(waited) == 1:
             said = [await self._run_one(waited[0], host)]
         else:
@@ -173,7 +174,7 @@ class ConversationHooks:
         if hook.file.source == "project" and whole_digest(hook) != meant.judged.digest:
             return Ran(-1, problem=CHANGED)
         env = environment(hook, settings.environment, settings.cwd, str(self.conversation_id))
-        containment = containment_of(hook, settings, str(self._folder), self._kept)
+        containment = containment_of(hook, settings, str(self._folder / INSIDE), self._kept)
         payload = msgspec.json.encode(meant.payload)
         return await run_hook(
             hook, payload, sandbox=host.sandbox, cwd=settings.cwd, env=env, containment=containment, owner=host.owner

@@ -1,7 +1,14 @@
-"""What has been said so far as a file that hooks may read: lines of JSON in the form of their family, for the user alone."""
+"""What has been said so far as files that hooks may read: lines of JSON in the form of their family, for the user alone.
 
+There is one for hooks that run with the user's rights, where no other hook can write, and one in the folder that is /tmp for
+contained hooks. What these put in its place is never waited for, nor written to.
+"""
+
+import asyncio
 import os
-from collections.abc import Iterator
+import stat
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +16,14 @@ import msgspec
 
 from understudy.config.hooks.entries import Family, Hook
 from understudy.engine.log.fold import State
+from understudy.places.doer import Doer
 from understudy.protocol.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning
 
-_FAMILIES: tuple[Family, ...] = ("claude", "codex")
-_INSIDE = "/tmp"  # what the folder is to a contained hook
+INSIDE = "tmp"  # in our folder: what is /tmp to contained hooks
+_TMP = "/tmp"
+_FEW = 64  # items that are written at once; more are, beside the event loop
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+_KNOWN = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class Transcript:
@@ -21,42 +32,93 @@ class Transcript:
     def __init__(self, folder: Path, conversation_id: str) -> None:
         self._folder = folder
         self._conversation_id = conversation_id
-        self._written = 0  # the last record of which it has something
-        self._wanted: set[Family] = set()
+        self._copies: dict[tuple[Family, bool], _Copy] = {}
+        self._one_at_a_time = asyncio.Lock()
 
     def path_for(self, hook: Hook, *, contained: bool) -> str:
-        self._wanted.add(hook.file.family)
-        return f"{_INSIDE if contained else self._folder}/{_name(hook.file.family)}"
+        family = hook.file.family
+        name = f"transcript-{family}.jsonl"
+        folder = self._folder / INSIDE if contained else self._folder
+        if (family, contained) not in self._copies:
+            self._copies[family, contained] = _Copy(folder / name, family, self._conversation_id)
+        return f"{_TMP}/{name}" if contained else str(folder / name)
 
-    def write(self, state: State) -> None:
-        """What is new. A disk that is full keeps no hook from running: its file ends early."""
-        history = state.history
-        new = [item for item, source in zip(history.items, history.sources, strict=True) if source > self._written]
-        if not new and self._written:
-            return
+    async def write(self, state: State, doer: Doer | None) -> None:
+        """What is new, for those who have asked. `doer`: who a contained hook is.
+
+        A disk that is full keeps no hook from running: the file ends early.
+        """
+        async with self._one_at_a_time:
+            for (_, contained), copy in tuple(self._copies.items()):
+                new = copy.missing(state.history.items, state.history.sources)
+                if not new:
+                    continue
+                reader = doer if contained else None
+                with suppress(OSError):
+                    if len(new) > _FEW:
+                        await asyncio.to_thread(copy.add, new, reader)
+                    else:
+                        copy.add(new, reader)
+
+
+class _Copy:
+    def __init__(self, path: Path, family: Family, conversation_id: str) -> None:
+        self._path = path
+        self._family: Family = family
+        self._conversation_id = conversation_id
+        self._items = 0  # that were looked at
+        self._last = 0  # the record of the last of them
+        self._newest = 0  # the newest record of which it has something
+        self._identity: tuple[int, int] | None = None
+
+    def missing(self, items: Sequence[Item], sources: Sequence[int]) -> list[Item]:
+        """Only the end is looked at, unless what is before it has been summed up."""
+        if not self._stands():
+            self._identity, self._items, self._newest = None, 0, 0
+        goes_on = 0 < self._items <= len(sources) and sources[self._items - 1] == self._last
+        at = self._items if goes_on else 0
+        found = [items[index] for index in range(at, len(items)) if sources[index] > self._newest]
+        self._items, self._last = len(items), sources[-1] if sources else 0
+        self._newest = max(sources[at:], default=self._newest)
+        return found
+
+    def _stands(self) -> bool:
         try:
-            os.makedirs(self._folder, mode=0o700, exist_ok=True)
-            for family in _FAMILIES:
-                lines = b"".join(line for item in new for line in self._lines(family, item))
-                flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_APPEND if self._written else os.O_TRUNC)
-                descriptor = os.open(self._folder / _name(family), flags, 0o600)
-                with os.fdopen(descriptor, "wb") as file:
-                    file.write(lines)
+            found = os.lstat(self._path)
         except OSError:
-            return
-        self._written = max((source for source in history.sources), default=0) or 1
+            return False
+        return (found.st_dev, found.st_ino) == self._identity and found.st_nlink == 1
 
-    def _lines(self, family: Family, item: Item) -> Iterator[bytes]:
-        told = _for_claude(item) if family == "claude" else _for_codex(item)
+    def add(self, items: Sequence[Item], reader: Doer | None) -> None:
+        """Raises OSError."""
+        lines = b"".join(map(self._line, items))
+        descriptor = self._open(reader)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(lines)
+
+    def _open(self, reader: Doer | None) -> int:
+        if self._identity is not None:
+            descriptor = os.open(self._path, _KNOWN)
+            found = os.fstat(descriptor)
+            if (found.st_dev, found.st_ino) == self._identity and stat.S_ISREG(found.st_mode):
+                return descriptor
+            os.close(descriptor)  # exchanged just now
+        os.makedirs(self._path.parent, mode=0o700, exist_ok=True)
+        self._path.unlink(missing_ok=True)
+        descriptor = os.open(self._path, _NEW, 0o600)
+        if reader is not None and reader.uid != os.geteuid():
+            os.fchown(descriptor, reader.uid, reader.gid)
+        found = os.fstat(descriptor)
+        self._identity = found.st_dev, found.st_ino
+        return descriptor
+
+    def _line(self, item: Item) -> bytes:
+        told = _for_claude(item) if self._family == "claude" else _for_codex(item)
         if told is None:
-            return
-        if family == "claude":
+            return b""
+        if self._family == "claude":
             told |= {"sessionId": self._conversation_id}
-        yield msgspec.json.encode(told) + b"\n"
-
-
-def _name(family: Family) -> str:
-    return f"transcript-{family}.jsonl"
+        return msgspec.json.encode(told) + b"\n"
 
 
 def _for_codex(item: Item) -> dict[str, Any] | None:

@@ -1,0 +1,109 @@
+"""The file of what was said so far, for hooks: whoever they are, whatever they do to it, and however much that is."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.hooks.stage import HookStage
+from tests.e2e.rest.test_long_conversations import CALLS_IN_A_STEP, TURNS, written
+from tests.support.counted_steps import Steps
+from tests.support.http_server import HttpServer
+from tests.support.rest_client import RestClient
+from understudy.testing import ScriptedModel, say, thread_of
+
+OWNER = 12345
+KEEP = (
+    """T=$(sed -n 's/.*"transcript_path": *"\\([^"]*\\)".*/\\1/p'); cat "$T" >told.txt 2>&1;"""
+    " echo mine >/tmp/mine && ls /tmp >>told.txt"
+)
+HARMS = {
+    "fifo": "mkfifo {path}",
+    "folder": "mkdir -p {path}/sub",
+    "link": "ln -s /etc/passwd {path}",
+    "rubbish": "echo rubbish >{path}",
+}
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> HookStage:
+    return HookStage(tmp_path)
+
+
+def trust(stage: HookStage) -> None:
+    environment = {**os.environ, "CODEX_HOME": str(stage.home)}
+    subprocess.run([sys.executable, "-m", "understudy", "trust", str(stage.work)], env=environment, check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("harm", HARMS)
+async def test_what_a_contained_hook_puts_in_its_place_holds_up_nobody(stage: HookStage, harm: str) -> None:
+    """And the transcript of a hook with the user's rights is another file."""
+    path = "/tmp/transcript-claude.jsonl"
+    command = f"cat >/dev/null; rm -rf {path}; " + HARMS[harm].format(path=path)
+    stage.install("UserPromptSubmit", command, file="work/.claude/settings.json")
+    trust(stage)
+    seen = stage.folder / "seen"
+    stage.install("Stop", stage.program(f"open({str(seen)!r}, 'a').write(open(said['transcript_path']).read() + '\\n')"))
+    async with stage.serve([say("one"), say("two")]) as (_, client):
+        thread = thread_of(await client.codex("first"))
+        assert "two" in str(await client.call_tool("codex-reply", threadId=thread, prompt="second"))
+    lines = [json.loads(line)["message"]["content"][0]["text"] for line in seen.read_text().strip().split("\n\n")[-1].splitlines()]
+    assert lines[-3:] == ["one", "second", "two"]
+
+
+@pytest.fixture
+def open_folder(tmp_path: Path) -> Generator[Path]:
+    """That a stranger may pass through."""
+    folders = [tmp_path, *list(tmp_path.parents)[:2]]
+    before = [folder.stat().st_mode for folder in folders]
+    for folder in folders:
+        folder.chmod(0o755)
+    yield tmp_path
+    for folder, mode in zip(folders, before, strict=True):
+        folder.chmod(mode)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="shows what a server of root does")
+@pytest.mark.parametrize("owner", [0, OWNER])
+async def test_a_contained_hook_reads_it_as_whoever_it_is(open_folder: Path, owner: int) -> None:
+    stage = HookStage(open_folder)
+    stage.install("Stop", KEEP, file="work/.claude/settings.json")
+    trust(stage)
+    for folder, _, files in os.walk(stage.work):
+        os.chown(folder, owner, owner)
+        for name in files:
+            os.chown(os.path.join(folder, name), owner, owner)
+    async with stage.serve([say("one")], config={"sandbox_mode": "workspace-write"}) as (_, client):
+        await client.codex("first")
+    told = (stage.work / "told.txt").read_text()
+    assert '"text":"one"' in told
+    assert {"mine", "transcript-claude.jsonl"} <= set(told.split())
+
+
+@pytest.mark.slow
+async def test_that_of_a_long_conversation_is_written_in_short_steps(tmp_path: Path) -> None:
+    steps = Steps(tmp_path)
+    async with ScriptedModel([say("one")]) as model:
+        server = HttpServer(tmp_path, model, started_by=steps.started_by)
+        name = written(server.home.path, server.cwd, TURNS)
+        seen = tmp_path / "seen"
+        hook = {
+            "hooks": [
+                {"type": "command", "command": f"cat {server.home.path}/understudy/tmp/*/transcript-codex.jsonl >{seen}; true"}
+            ]
+        }
+        (server.home.path / "hooks.json").write_text(json.dumps({"hooks": {"UserPromptSubmit": [hook], "Stop": [hook]}}))
+        async with server:
+            client = RestClient(server.port, server.token)
+            await client.get("/v1/me")
+            stream = await client.stream(str(name), f"?after={4 * TURNS}")
+            steps.reset()
+            await client.post(f"/v1/conversations/{name}/messages", {"text": "go on"})
+            await stream.until("task_complete")
+            stream.close()
+            assert steps.calls < CALLS_IN_A_STEP, steps.where
+        assert len(seen.read_text().splitlines()) > TURNS
