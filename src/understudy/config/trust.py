@@ -8,7 +8,8 @@ import hashlib
 import os
 import re
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from errno import ELOOP
 from pathlib import Path
 from stat import S_ISDIR, S_ISLNK, S_ISREG
 from typing import Any, Literal, cast
@@ -47,6 +48,27 @@ def read_own_files(folder: Path) -> OwnFiles:
     plain = {path: content for path, (kind, content) in reading.found.items() if kind == b"file"}
     others = tuple(path for path, (kind, _) in reading.found.items() if kind != b"file")
     return OwnFiles(digest.hexdigest(), plain, others)
+
+
+def read_plain_file(folder: Path, path: str) -> bytes | None:
+    """A file below the folder, reached without any link; None where there is none, or something else. Raises `ConfigError`."""
+    reading = _Reading(folder)
+    *folders, name = path.split("/")
+    with ExitStack() as opened:
+        above = opened.enter_context(_opened(folder))
+        try:
+            for part in folders:
+                above = os.open(part, _FOLDER | os.O_RDONLY, dir_fd=above)
+                opened.callback(os.close, above)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            if error.errno == ELOOP:
+                return None
+            raise ConfigError(f"cannot read {folder / path}: {error.strerror}") from None
+        reading.entry(above, name, path, depth=0)
+    kind, content = reading.found.get(path, (b"", b""))
+    return content if kind == b"file" else None
 
 
 def _instructions(root: int) -> list[str]:

@@ -24,7 +24,9 @@ NOT_MATCHED: Final = frozenset(("UserPromptSubmit", "Stop"))  # for these a matc
 
 DEFAULT_SECONDS = 600.0
 MOST_SECONDS = 3600.0
-MOST_ENTRIES = 500  # of one file
+MOST_ENTRIES = 500  # of one file of the user's own
+MOST_OF_A_FOLDER = 50  # of one file of a folder, whose author may be anybody
+MOST_PROBLEMS = 20  # that are told of one file
 _LONGEST_COMMAND = 64 * 1024
 _CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 
@@ -111,6 +113,7 @@ class _Reading:
 
     def __init__(self, file: HookFile) -> None:
         self._file = file
+        self._most = MOST_ENTRIES if file.source == "user" else MOST_OF_A_FOLDER
         self.hooks: list[Hook] = []
         self.problems: list[str] = []
 
@@ -125,6 +128,9 @@ class _Reading:
             return
         for number, group in enumerate(cast(list[Any], groups)):
             place = f"{event}[{number}]"
+            if len(self.hooks) >= self._most:
+                self._complain_of_more(place)
+                return
             entries = cast(Mapping[str, Any], group).get("hooks") if isinstance(group, Mapping) else None
             if not isinstance(entries, list):
                 self._complain(place, "should be a table with a list `hooks`, so its hooks do not run")
@@ -132,6 +138,10 @@ class _Reading:
             matcher = cast(Mapping[str, Any], group).get("matcher")
             if matcher is not None and not isinstance(matcher, str):
                 self._complain(place, "`matcher` should be a text, so its hooks do not run")
+            elif matcher is not None and len(matcher) > _LONGEST_COMMAND:
+                self._complain(
+                    place, f"`matcher` should be a text of at most {_LONGEST_COMMAND} characters, so its hooks do not run"
+                )
             elif matcher is not None and event not in NOT_MATCHED and (problem := matcher_problem(matcher)) is not None:
                 self._complain(place, f"the matcher {matcher!r} is no regular expression ({problem}), so its hooks do not run")
             else:
@@ -140,8 +150,8 @@ class _Reading:
     def _group(self, event: Event, group: int, matcher: str | None, entries: list[Any]) -> None:
         for index, entry in enumerate(entries):
             place = f"{event}[{group}].hooks[{index}]"
-            if len(self.hooks) >= MOST_ENTRIES:
-                self._complain(place, f"a file has at most {MOST_ENTRIES} hooks, so this one and those after it do not run")
+            if len(self.hooks) >= self._most:
+                self._complain_of_more(place)
                 return
             problems = [*_problems(entry)]
             if problems:
@@ -163,8 +173,14 @@ class _Reading:
                 )
             )
 
+    def _complain_of_more(self, place: str) -> None:
+        self._complain(place, f"such a file has at most {self._most} hooks, so this one and those after it do not run")
+
     def _complain(self, place: str, what: str) -> None:
-        self.problems.append(f"{self._file.path}: {place}: {what}")
+        if len(self.problems) < MOST_PROBLEMS:
+            self.problems.append(f"{self._file.path}: {place}: {what}")
+        elif len(self.problems) == MOST_PROBLEMS:
+            self.problems.append(f"{self._file.path}: there are more such faults in it")
 
 
 def _problems(entry: Any) -> Iterator[str]:

@@ -15,7 +15,7 @@ from understudy.config.home import is_there
 from understudy.config.hooks.entries import Entries, Hook, HookFile, read_json, read_tree, switched_off
 from understudy.config.private_file import PrivateFile
 from understudy.config.project import PROJECT_FILE, claude_home, project_folders
-from understudy.config.trust import OwnFiles, read_own_files
+from understudy.config.trust import read_plain_file
 from understudy.errors import ConfigError
 
 
@@ -46,6 +46,7 @@ class HookTrust(msgspec.Struct, frozen=True):
 CLAUDE_FILES = (".claude/settings.json", ".claude/settings.local.json")
 CODEX_FILE = ".codex/hooks.json"
 _MOST_BYTES = 4 * 1024 * 1024
+_MOST_BYTES_OF_A_FOLDER = 256 * 1024
 
 
 class FoundHooks(msgspec.Struct, frozen=True):
@@ -75,11 +76,10 @@ def hook_files(cwd: str, home: Path, env: Mapping[str, str]) -> list[HookFile]:
 def find_hooks(cwd: Path, home: Path, env: Mapping[str, str], own_table: Mapping[str, Any]) -> FoundHooks:
     """`own_table` is `[hooks]` of the user's config.toml."""
     files = hook_files(str(cwd), home, env)
-    reading = _Reading(home)
     config = HookFile(f"{home}/config.toml", "codex", "user")
-    entries = [reading.read(file) for file in files if file.source == "user" and file.family == "codex"]
+    entries = [_read(file) for file in files if file.source == "user" and file.family == "codex"]
     entries.append(read_tree(config, own_table or None))
-    entries += [reading.read(file) for file in files if not (file.source == "user" and file.family == "codex")]
+    entries += [_read(file) for file in files if not (file.source == "user" and file.family == "codex")]
     return FoundHooks(
         tuple(hook for each in entries for hook in each.hooks),
         tuple(problem for each in entries for problem in each.problems),
@@ -98,31 +98,19 @@ def read_hook_file(path: Path) -> Entries:
     return _read_toml(file, content) if path.suffix == ".toml" else read_json(file, content)
 
 
-class _Reading:
-    """Each folder is read once, so that the bytes that are judged are the bytes that are used."""
-
-    def __init__(self, home: Path) -> None:
-        self._home = home
-        self._folders: dict[str, OwnFiles | str] = {}
-
-    def read(self, file: HookFile) -> Entries:
-        if file.source == "user":
-            return _read_own(file)
-        files = self._folder(file.folder)
-        if isinstance(files, str):
-            return Entries(problems=(f"{file.path} was not read, so its hooks do not run: {files}",))
-        content = files.contents.get(os.path.relpath(file.path, file.folder))
-        if content is None:
-            return Entries(problems=(f"{file.path} was not read, so its hooks do not run: it has to be a plain file, and no link",))
-        return _read_toml(file, content) if file.path.endswith(".toml") else read_json(file, content)
-
-    def _folder(self, folder: str) -> OwnFiles | str:
-        if folder not in self._folders:
-            try:
-                self._folders[folder] = read_own_files(Path(os.path.realpath(folder)))
-            except ConfigError as error:
-                self._folders[folder] = str(error)
-        return self._folders[folder]
+def _read(file: HookFile) -> Entries:
+    """The bytes that are judged are the bytes that are used."""
+    if file.source == "user":
+        return _read_own(file)
+    try:
+        content = read_plain_file(Path(os.path.realpath(file.folder)), os.path.relpath(file.path, file.folder))
+    except ConfigError as error:
+        return Entries(problems=(f"{file.path} was not read, so its hooks do not run: {error}",))
+    if content is None:
+        return Entries(problems=(f"{file.path} was not read, so its hooks do not run: it has to be a plain file, and no link",))
+    if len(content) > _MOST_BYTES_OF_A_FOLDER:  # its author may be anybody
+        return Entries(problems=(f"{file.path} is larger than {_MOST_BYTES_OF_A_FOLDER} bytes, so its hooks do not run",))
+    return _read_toml(file, content) if file.path.endswith(".toml") else read_json(file, content)
 
 
 def _read_own(file: HookFile) -> Entries:

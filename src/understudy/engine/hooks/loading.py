@@ -20,6 +20,7 @@ from understudy.tools.acts.wildcards import TooWide
 
 Standing = Literal["user", "trusted", "untrusted", "modified"]
 TRUST_FILE = "hooks.json"
+MOST_NAMED = 10  # of one file, that do not run
 
 
 class JudgedHook(msgspec.Struct, frozen=True):
@@ -40,14 +41,25 @@ class LoadedHooks(msgspec.Struct, frozen=True):
     @property
     def notices(self) -> tuple[str, ...]:
         """What is told at each start: entries that are broken or not known, and hooks that nobody has trusted."""
-        named = tuple(_not_run(each) for each in self.judged if each.standing in ("untrusted", "modified"))
-        return (*self.problems, *named)
+        by_file: dict[str, list[JudgedHook]] = {}
+        for each in self.judged:
+            if each.standing in ("untrusted", "modified"):
+                by_file.setdefault(each.hook.file.path, []).append(each)
+        return (*self.problems, *(line for path, some in by_file.items() for line in _not_run(path, some)))
 
 
 def load_hooks(
-    cwd: Path, home: Path, env: Mapping[str, str], own_table: Mapping[str, Any], untrusted: Sequence[str] = ()
+    cwd: Path,
+    home: Path,
+    env: Mapping[str, str],
+    own_table: Mapping[str, Any],
+    untrusted: Sequence[str] = (),
+    *,
+    only_to_run: bool = False,
 ) -> LoadedHooks:
-    """`untrusted`: folders that the user's configuration marks as that. Raises `ConfigError` for a file of ours."""
+    """`untrusted`: folders that the user's configuration marks as that. `only_to_run`: what nobody has trusted has the digest of
+    its entry alone, so that the scripts of a folder are not looked at before. Raises `ConfigError` for a file of ours.
+    """
     found = find_hooks(cwd, home, env, own_table)
     trusted: dict[str, str] | None = None
     judged: list[JudgedHook] = []
@@ -58,8 +70,8 @@ def load_hooks(
             continue
         if trusted is None:
             trusted = hook_trust(home).read()
-        digest = whole_digest(hook)
         known = None if os.path.realpath(hook.file.folder) in untrusted else trusted.get(hook.key)
+        digest = entry_digest(hook) if known is None and only_to_run else whole_digest(hook)
         standing: Standing = "untrusted" if known is None else "trusted" if digest == known else "modified"
         judged.append(JudgedHook(hook, standing, digest, enabled))
     return LoadedHooks(tuple(judged), found.problems)
@@ -108,7 +120,13 @@ def whole_digest(hook: Hook) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
-def _not_run(judged: JudgedHook) -> str:
-    why = "it or its script has changed since you trusted it" if judged.standing == "modified" else "nobody has trusted it"
-    key = judged.hook.key
-    return f"the hook {key} does not run, because {why}. Look at it; `understudy hooks trust {shlex.quote(key)}` lets it count"
+def _not_run(path: str, some: Sequence[JudgedHook]) -> list[str]:
+    """Each by its name, as long as somebody would read that."""
+    if len(some) > MOST_NAMED:
+        return [f"{len(some)} hooks of {path} do not run, because nobody has trusted them as they are: see `understudy hooks list`"]
+    return [
+        f"the hook {each.hook.key} does not run, because"
+        f" {'it or its script has changed since you trusted it' if each.standing == 'modified' else 'nobody has trusted it'}."
+        f" Look at it; `understudy hooks trust {shlex.quote(each.hook.key)}` lets it count"
+        for each in some
+    ]

@@ -4,6 +4,7 @@ import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,12 +15,13 @@ from understudy.config.model import Config
 from understudy.engine.hooks.answers import HookAnswer, Ran, read_answer
 from understudy.engine.hooks.calls import View
 from understudy.engine.hooks.loading import JudgedHook, LoadedHooks, load_hooks, untrusted_folders, whole_digest
-from understudy.engine.hooks.running import containment_of, environment, run_hook, scripts_of
+from understudy.engine.hooks.running import containment_of, environment, run_hook, scripts_of, words_of
 from understudy.engine.hooks.transcript import INSIDE, Transcript
 from understudy.engine.log.fold import State
 from understudy.places.resolving import is_within
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import HookRan, Question, Record
+from understudy.tools.acts.dependencies import beside_the_loop
 from understudy.tools.host import ApprovalAnswer, RunsCommands, ToolSettings
 
 AT_ONCE = 16  # hooks of one conversation
@@ -171,7 +173,8 @@ class ConversationHooks:
 
     async def _run(self, meant: Meant, host: HookHost) -> Ran:
         hook, settings = meant.hook, host.settings
-        if hook.file.source == "project" and whole_digest(hook) != meant.judged.digest:
+        digest = partial(whole_digest, hook)
+        if hook.file.source == "project" and await beside_the_loop(words_of(hook), digest) != meant.judged.digest:
             return Ran(-1, problem=CHANGED)
         env = environment(hook, settings.environment, settings.cwd, str(self.conversation_id))
         containment = containment_of(hook, settings, str(self._folder / INSIDE), self._kept)
@@ -213,7 +216,7 @@ def open_hooks(
     config: Config, env: Mapping[str, str], conversation_id: ConversationId, private_tmp: Path
 ) -> ConversationHooks | None:
     """None where there are neither hooks nor anything to tell about them. Raises `ConfigError`."""
-    loaded = load_hooks(config.cwd, config.home, env, config.hooks, untrusted_folders(config.projects))
+    loaded = load_hooks(config.cwd, config.home, env, config.hooks, untrusted_folders(config.projects), only_to_run=True)
     if not loaded.notices and not any(each.counts for each in loaded.judged):
         return None
     return ConversationHooks(loaded, config, conversation_id, private_tmp)

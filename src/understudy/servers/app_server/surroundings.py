@@ -189,16 +189,18 @@ def _skills_in(client: AppPeer, cwd: str) -> Json:
 async def list_hooks(client: AppPeer, given: Raw | None) -> Json:
     """Those of each folder and the user's own, with whether they count."""
     asked = params.read(params.ListSkills, given)
-    return {"data": [_hooks_in(client, cwd) for cwd in asked.cwds or [os.getcwd()]]}
+    return {"data": [await _hooks_in(client, cwd) for cwd in asked.cwds or [os.getcwd()]]}
 
 
-def _hooks_in(client: AppPeer, cwd: str) -> Json:
+async def _hooks_in(client: AppPeer, cwd: str) -> Json:
     from understudy.engine.hooks.loading import load_hooks, untrusted_folders
     from understudy.engine.hooks.rows import row_of
 
     try:
         config = client.engine.configure(Overrides(cwd=cwd))
-        loaded = load_hooks(config.cwd, config.home, os.environ, config.hooks, untrusted_folders(config.projects))
+        untrusted = untrusted_folders(config.projects)
+        # Beside the event loop: the scripts of all of them are looked at.
+        loaded = await asyncio.to_thread(load_hooks, config.cwd, config.home, os.environ, config.hooks, untrusted)
     except ConfigError as error:
         return {"cwd": cwd, "hooks": [], "warnings": [], "errors": [{"path": cwd, "message": str(error)}]}
     rows = [row_of(each, order) for order, each in enumerate(loaded.judged)]
