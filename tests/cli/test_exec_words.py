@@ -130,6 +130,18 @@ async def test_what_is_no_prompt_is_refused_with_nothing_on_standard_output(tmp_
 
 
 @pytest.mark.slow
+async def test_options_of_newer_codex_are_obeyed_or_said_to_have_no_effect(tmp_path: Path) -> None:
+    idle = ["--approve-for-me", "--dangerously-bypass-hook-trust", "--trust", "--local-provider", "ollama"]
+    async with ScriptedModel([say("done")]) as model:
+        where = place(model, tmp_path)
+        done = await where.run("exec", "--skip-git-repo-check", *idle, "go")
+    assert (done.code, done.out) == (0, "done\n")
+    for option in ("--approve-for-me", "--dangerously-bypass-hook-trust", "--trust", "--local-provider"):
+        assert f"understudy: {option} has no effect" in done.err
+    refused = await where.run("exec", "--skip-git-repo-check", "--oss", "--local-provider", "nope", "go")
+    assert (refused.code, "Model provider `nope` not found" in refused.err) == (1, True)
+
+
 async def test_a_trusted_folder_and_a_repository_need_no_other_word(tmp_path: Path) -> None:
     async with ScriptedModel([say("one"), say("two")]) as model:
         where = place(model, tmp_path)

@@ -85,6 +85,22 @@ def test_a_profile_sets_the_sandbox_and_its_tables_are_joined_with_the_files(loa
     assert (joined.writable_roots, joined.network) == ((Path("/extra"),), "on")
 
 
+@pytest.mark.parametrize(
+    ("kinds", "policy"),
+    [
+        ("sandbox_approval = true, rules = true, mcp_elicitations = true", "on-request"),
+        ("sandbox_approval = false, rules = true, mcp_elicitations = false", "on-request"),
+        ("sandbox_approval = false, rules = false, mcp_elicitations = true", "never"),
+    ],
+)
+def test_codexs_kinds_of_questions_are_taken_as_the_nearest_policy_and_said_once(load: Load, kinds: str, policy: str) -> None:
+    config = load(f'model = "m"\napproval_policy = {{ granular = {{ {kinds} }} }}\n')
+    assert (config.approval_policy, config.warnings) == (policy, ())
+    assert [notice for notice in config.notices if f"taken as `{policy}`" in notice]
+    with pytest.raises(ConfigError, match="invalid type: map"):
+        load('model = "m"\napproval_policy = { granulr = { rules = true } }\n')
+
+
 def test_typed_arguments_win_over_policy_and_sandbox_of_every_other_place(load: Load) -> None:
     config = load(LAYERED, profile="p", config={"approval_policy": "never"}, approval_policy="untrusted", sandbox="workspace-write")
     assert (config.approval_policy, config.sandbox.mode) == ("untrusted", "workspace-write")

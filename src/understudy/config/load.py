@@ -212,6 +212,18 @@ def _judge_keys(settings: Sequence[Assignment], profile: Profile, file: ConfigFi
     return tuple(text for idle, text in said if not idle), tuple(text for idle, text in said if idle)
 
 
+def _read_policy(read: TreeReader) -> tuple[ApprovalPolicy, tuple[str, ...]]:
+    """And what to say where it is codex's table of the kinds of questions that may be asked."""
+    chosen = read.value("approval_policy")
+    if not isinstance(chosen, dict) or "granular" not in chosen:
+        return cast(ApprovalPolicy, read.choice("approval_policy", APPROVAL_POLICIES) or "on-request"), ()
+    kinds = [read.flag(f"approval_policy.granular.{kind}") for kind in ("sandbox_approval", "rules")]
+    policy: ApprovalPolicy = "on-request" if any(kinds) else "never"
+    return policy, (
+        f"`approval_policy` names kinds of questions (`granular`), of which nothing is known here: it is taken as `{policy}`",
+    )
+
+
 def build_config(
     home: Path, read: TreeReader, overrides: Overrides, cwd: Path, env: Mapping[str, str], warnings: tuple[str, ...]
 ) -> Config:
@@ -233,6 +245,7 @@ def build_config(
     mcp_servers = read_mcp_servers(read)
     sandbox = read_sandbox(read, overrides.sandbox, home=home, cwd=cwd, env=env)
     effort = read.choice("model_reasoning_effort", _EFFORTS)
+    policy, taken_as = _read_policy(read)
     return Config(
         home=home,
         state_dir=state_dir(home),
@@ -253,8 +266,7 @@ def build_config(
         model_auto_compact_token_limit=_read_tokens(read, "model_auto_compact_token_limit"),
         tool_output_token_limit=_read_tokens(read, "tool_output_token_limit"),
         view_image=_first(read.flag("tools.view_image"), True),
-        approval_policy=overrides.approval_policy
-        or cast(ApprovalPolicy, read.choice("approval_policy", APPROVAL_POLICIES) or "on-request"),
+        approval_policy=overrides.approval_policy or policy,
         questions=questions,
         mcp_servers=mcp_servers,
         disabled_servers=read_mcp_servers(read, enabled=False),
@@ -297,7 +309,7 @@ def build_config(
         hooks_may_allow=read.flag("understudy.hooks.may_allow") or False,
         warnings=warnings,
         assumes_model=bool(notices),
-        notices=notices,
+        notices=(*notices, *taken_as),
     )
 
 

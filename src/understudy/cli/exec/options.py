@@ -55,6 +55,10 @@ def _flag(names: str, field: str, about: str, *, only_before: bool = False, only
     return Option(tuple(names.split()), field, about, "flag", "", (), only_before, only_behind)
 
 
+def _idle(name: str, field: str) -> Option:
+    return Option((name,), field, "has no effect", hidden=True)
+
+
 REVIEW_OPTIONS = tuple(
     msgspec.structs.replace(option, only_review=True)
     for option in (
@@ -108,6 +112,7 @@ OPTIONS = (
     _list("-c --config", "config", "KEY=VALUE", "set a key of config.toml; dotted keys reach into tables, values are TOML"),
     _value("-p --profile", "profile", "NAME", "use this profile of the configuration", only_before=True),
     _flag("--oss", "oss", "use a model that is served on this machine"),
+    _value("--local-provider", "local_provider", "NAME", "which of them", hidden=True),
     _flag("--strict-config", "strict_config", "an unknown key of the configuration is an error"),
     _flag("--ignore-user-config", "ignore_user_config", "do not read config.toml"),
     _flag("--ignore-rules", "ignore_rules", "ignore the rules in the configuration (policy.rules)"),
@@ -124,6 +129,9 @@ OPTIONS = (
     *REVIEW_OPTIONS,
     _value("--thread-source", "thread_source", "NAME", "who starts it; kept with a new conversation", hidden=True),
     _value("--cyber-access-program", "cyber_access_program", "NAME", "has no effect", hidden=True),
+    _idle("--approve-for-me", "approve_for_me"),
+    _idle("--dangerously-bypass-hook-trust", "bypass_hook_trust"),
+    _idle("--trust", "trust"),
     _list("--enable", "enable", "FEATURE", "has no effect", hidden=True),
     _list("--disable", "disable", "FEATURE", "has no effect", hidden=True),
     _flag("-h --help", "help", "show this text"),
@@ -157,6 +165,7 @@ class ExecRequest(msgspec.Struct):
     config: list[str] = []
     profile: str | None = None
     oss: bool = False
+    local_provider: str | None = None
     strict_config: bool = False
     ignore_user_config: bool = False
     ignore_rules: bool = False
@@ -165,6 +174,9 @@ class ExecRequest(msgspec.Struct):
     all: bool = False
     thread_source: str | None = None
     cyber_access_program: str | None = None
+    approve_for_me: bool = False
+    bypass_hook_trust: bool = False
+    trust: bool = False
     enable: list[str] = []
     disable: list[str] = []
     help: bool = False

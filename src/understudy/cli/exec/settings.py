@@ -75,7 +75,7 @@ def overrides_from(request: ExecRequest) -> Overrides:
 
 
 def _settings(request: ExecRequest) -> dict[str, Any]:
-    settings: dict[str, Any] = {"model_provider": "oss"} if request.oss else {}
+    settings: dict[str, Any] = {"model_provider": request.local_provider or "oss"} if request.oss else {}
     for text in request.config:
         key, value = parse_flag(text)
         settings.pop(key, None)  # the last one counts, also where another key reaches into the same table
@@ -108,6 +108,15 @@ def note_features(request: ExecRequest) -> None:
     for name in (*request.enable, *request.disable):
         if name not in FEATURES:
             sys.stderr.write(f"understudy: unknown feature {name!r}: it has no effect\n")
+    if request.local_provider is not None and not request.oss:
+        sys.stderr.write("understudy: --local-provider has no effect without --oss\n")
+    for given, option, instead in (
+        (request.approve_for_me, "--approve-for-me", "nobody answers in your place here; -a and the rules say what is asked"),
+        (request.bypass_hook_trust, "--dangerously-bypass-hook-trust", "`understudy hooks trust` lets a folder's hooks count"),
+        (request.trust, "--trust", "`understudy trust DIR` trusts a folder"),
+    ):
+        if given:
+            sys.stderr.write(f"understudy: {option} has no effect: {instead}\n")
 
 
 def add_folders(request: ExecRequest, chosen: Overrides, config: Config) -> Overrides:
