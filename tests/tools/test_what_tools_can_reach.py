@@ -129,6 +129,8 @@ def test_only_the_context_uses_the_acts() -> None:
     ]
     by_a_person = ["engine/ops/undoing.py"]  # who wants a turn undone: no tool has a part in it
     by_a_person += ["engine/hooks/loading.py", "engine/hooks/running.py"]  # whose hooks they are: what trust covers of them
+    by_a_person += ["engine/hooks/of_conversation.py"]  # likewise, before each of them runs
+    by_a_person += ["engine/workspaces/setup_commands.py"]  # who wants a new workspace, and says what is to run in it first
     by_a_person += ["engine/turn/until.py"]  # who says by a command when a task is done: `exec --until`
     assert users == [*sorted(by_a_person), "tools/registry.py", "tools/tool.py"]  # the second loads them before they are needed
 

@@ -23,14 +23,12 @@ from understudy.protocol.items import Message
 from understudy.protocol.ops import Archive, Decide, Delete
 from understudy.protocol.records import Overrides, Question
 from understudy.servers.http.answers import Refusal
-from understudy.servers.items.codec import ItemCodec
-from understudy.servers.items.lines import ItemLines
+from understudy.servers.items.codec import ItemCodec, ItemLines
 from understudy.servers.items.shapes import Items, Update
 from understudy.servers.rest.acting import NewAnswer, NewConversation, NewMessage, answer_to, checked_decision, content_of, terms_of
 from understudy.servers.rest.event_stream import codec_at
 from understudy.servers.rest.failures import Problem, code_of, to_refusal
-from understudy.servers.rest.items import items_of
-from understudy.servers.rest.reading import EventsWanted
+from understudy.servers.rest.reading import EventsWanted, items_of
 from understudy.servers.rest.rows import ListQuery, conversation_of, list_rows
 from understudy.servers.rest.shapes import Conversation, Rows
 from understudy.store.lookup import find_id

@@ -1,8 +1,7 @@
-"""A question of any kind in words: all of it, why it is asked, and what a yes would lift."""
+"""A question of any kind in words: all of it, why it is asked (also by a hook), and what a yes would lift."""
 
 from typing import Literal
 
-from understudy.policy.hook_words import hook_message
 from understudy.policy.mcp_tools import tool_message
 from understudy.policy.questions import CommandQuestion, PatchQuestion, command_message, patch_message
 from understudy.policy.user_input import input_text
@@ -16,7 +15,7 @@ from understudy.protocol.records import (
     ToolApprovalAsked,
     UserInputAsked,
 )
-from understudy.text import make_visible
+from understudy.text import in_ticks, make_visible
 
 
 def budget_question(asked: BudgetAsked) -> str:
@@ -153,3 +152,33 @@ def what_yes_lifts(question: Question) -> str:
 
 def _one_line(text: str) -> str:
     return make_visible(" ".join(text.split())[:500])
+
+
+_LONGEST = 20_000  # characters of what is to be done that are shown
+
+
+def hook_question(asked: HookApprovalAsked) -> str:
+    """The first line: what is to be done."""
+    if not asked.tool:
+        return "Let the model read this message?"
+    first = asked.shown.strip().partition("\n")[0]
+    return f"Allow Codex to call {in_ticks(asked.tool)}: {make_visible(first[:60])}{'…' if len(first) > 60 else ''}?"
+
+
+def hook_details(asked: HookApprovalAsked) -> tuple[str, ...]:
+    """The lines after the first: which hook, what it said, and all that is to be done."""
+    did = "has failed, so it could not say whether that is all right" if asked.failed else "asks"
+    lines = [f"The {asked.event} hook {make_visible(asked.hook)} {did}."]
+    if asked.reason:
+        lines.append(make_visible(f"{'What went wrong' if asked.failed else 'It says'}: {asked.reason}"))
+    shown = asked.shown if len(asked.shown) <= _LONGEST else f"{asked.shown[:_LONGEST]} [... {len(asked.shown) - _LONGEST} more]"
+    lines.append(make_visible(shown, keep_newlines=True))
+    return tuple(lines)
+
+
+def hook_message(asked: HookApprovalAsked) -> str:
+    return "\n".join((hook_question(asked), *hook_details(asked)))
+
+
+def hook_reason(asked: HookApprovalAsked) -> str:
+    return "\n".join(hook_details(asked))

@@ -7,14 +7,13 @@
 in the package imports this folder.
 """
 
-from understudy.testing.calls import Call, RpcError, ServerDied
+from understudy.testing.calls import Call, RpcError, ServerDied, text_of, thread_of
 from understudy.testing.frames import FrameChecker
 from understudy.testing.home import SERVER_COMMAND, CodexHome, provider_settings, write_config
 from understudy.testing.line_process import LineProcess
 from understudy.testing.model import ReceivedRequest, ScriptedModel
 from understudy.testing.process import McpProcess, StartServer
 from understudy.testing.questions import Question
-from understudy.testing.results import text_of, thread_of
 from understudy.testing.script import (
     HOLD,
     Answer,

@@ -1,4 +1,4 @@
-"""A request to the server that is under way, and how it can fail."""
+"""A request to the server that is under way, how it can fail, and what is in the results of `codex` and `codex-reply`."""
 
 from __future__ import annotations
 
@@ -43,3 +43,13 @@ class Call:
     def done(self) -> bool:
         """Whether the answer is there."""
         return self._server.find_response(self.id) is not None
+
+
+def text_of(result: Mapping[str, Any]) -> str:
+    """The agent's answer."""
+    return str(result["content"][0]["text"])
+
+
+def thread_of(result: Mapping[str, Any]) -> str:
+    """The id with which `codex-reply` continues the conversation."""
+    return str(result["structuredContent"]["threadId"])

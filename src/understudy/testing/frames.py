@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any, Literal, cast
 
-from pydantic import ValidationError
-
 OUR_OWN = frozenset({"notifications/initial_state", "notifications/stream_disconnected"})  # not of MCP, in spite of their names
 
 KNOWS_MCP = find_spec("mcp_types") is not None  # the SDK's types, a distribution of their own
@@ -57,6 +55,7 @@ class FrameChecker:
 
     def _content(self, frame: Mapping[str, Any]) -> str | None:
         from mcp_types import methods
+        from pydantic import ValidationError
 
         try:
             match kind_of(frame):

@@ -14,9 +14,9 @@ from understudy.errors import BadRequest
 from understudy.protocol.items import InputText, Message, OutputText
 from understudy.protocol.records import CommandEnded, CommandStarted, Entry, ItemReceived, Record, UserMessage
 from understudy.servers.sharing.comparing import facts_of, first_difference, masked_places
-from understudy.servers.sharing.markdown import markdown_lines
 from understudy.servers.sharing.masking import Masking
 from understudy.servers.sharing.page import page_lines
+from understudy.servers.sharing.writing import markdown_lines
 
 HEAD = "ab" * 32
 TOKEN = "ghp_" + "a1" * 18

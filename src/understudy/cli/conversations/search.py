@@ -11,8 +11,7 @@ from understudy.cli.stored import home, open_stored, rfc3339
 from understudy.cli.waiting import wait_for
 from understudy.engine.services.searching import mask_of
 from understudy.store.opening import store_exists
-from understudy.store.search.asked import Found, Hit, Wanted
-from understudy.store.search.moments import read_since
+from understudy.store.search.asked import Found, Hit, Wanted, read_since
 from understudy.store.search.words import read_question
 
 UNTIL_TOLD = 2.0  # seconds without an answer: the index is being made, and a person should know

@@ -9,7 +9,7 @@ from understudy.cli.settings import read_overrides
 from understudy.errors import BadRequest
 from understudy.servers.app_server.start import serve as serve_app_server
 from understudy.servers.stdio.start import serve as serve_mcp
-from understudy.servers.stdio.stdio_start import start
+from understudy.servers.stdio.start import start
 
 
 def run_acp(options: Namespace) -> int:

@@ -5,9 +5,8 @@ import time
 import msgspec
 
 from understudy.engine.turn.approvals import CLIENT
-from understudy.policy.hook_words import hook_message
 from understudy.policy.mcp_tools import tool_message
-from understudy.policy.question_text import budget_question
+from understudy.policy.question_text import budget_question, hook_message
 from understudy.policy.questions import CommandQuestion, PatchQuestion, command_reason, patch_reason
 from understudy.policy.user_input import read_answers
 from understudy.protocol.choices import Decision

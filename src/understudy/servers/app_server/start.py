@@ -4,8 +4,7 @@ import os
 
 from understudy.servers.app_server.introduction import Handshake, introduce
 from understudy.servers.mcp.handshake import EarlyInput, answer_first, is_request_id
-from understudy.servers.stdio.start import refuse
-from understudy.servers.stdio.stdio_start import start
+from understudy.servers.stdio.start import refuse, start
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

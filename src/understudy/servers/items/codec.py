@@ -1,8 +1,11 @@
-"""Steps of an `Activity` as updates of items."""
+"""Steps of an `Activity` as updates of items, and as lines of JSON for streams over HTTP."""
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any, cast
+
+import msgspec
 
 from understudy.engine.activity import steps as a
 from understudy.engine.activity.fold import Activity
@@ -11,8 +14,10 @@ from understudy.engine.log.broadcast import LiveDelta, LiveEntry
 from understudy.protocol import records as r
 from understudy.protocol.choices import Decision
 from understudy.protocol.items import FunctionCall
+from understudy.protocol.records import Entry
 from understudy.protocol.records.files import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.servers.items import shapes as s
+from understudy.servers.items.shapes import Update
 from understudy.servers.report import report_of
 from understudy.servers.rest.events import seconds_to_answer, shown_question
 
@@ -246,3 +251,32 @@ def _arguments(call: FunctionCall) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {"input": call.arguments}
     return cast(dict[str, Any], given) if isinstance(given, dict) else {"input": call.arguments}
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+class ItemLines:
+    """A `StreamCodec` of items."""
+
+    def __init__(self, handle: Handle) -> None:
+        self.codec = ItemCodec(handle)
+
+    def note(self, entry: Entry) -> None:
+        self.codec.note(entry)
+
+    def note_given(self, turn: str, given: Mapping[str, int]) -> None:
+        self.codec.note_given(turn, given.get("t", 0), max(given.get("r", 0), given.get("w", 0)))
+
+    def lines(self, live: LiveEntry) -> tuple[bytes, ...]:
+        return tuple(_encode(update) for update in self.codec.updates(live))
+
+    def delta(self, live: LiveDelta) -> bytes:
+        update = self.codec.growth(live)
+        return b"" if update is None else _encode(update)
+
+    def aside(self, line: bytes) -> bytes:
+        return b""
+
+    def failed(self, reason: str) -> bytes:
+        return _encode(Update(seq=0, ended=reason))

@@ -15,9 +15,8 @@ import msgspec
 
 from understudy.engine.handle import Handle
 from understudy.engine.turn.approvals import CLIENT
-from understudy.policy.hook_words import hook_message, hook_question, hook_reason
 from understudy.policy.mcp_tools import tool_message, tool_question, tool_reason
-from understudy.policy.question_text import budget_question
+from understudy.policy.question_text import budget_question, hook_message, hook_question, hook_reason
 from understudy.policy.questions import (
     CommandQuestion,
     PatchQuestion,

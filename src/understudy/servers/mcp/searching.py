@@ -7,8 +7,7 @@ from understudy.errors import InvalidArguments
 from understudy.protocol.choices import SEARCH_ROLES
 from understudy.servers.arguments import Arguments, count, one_in, text
 from understudy.servers.mcp.call import Call
-from understudy.store.search.asked import Hit, Wanted
-from understudy.store.search.moments import read_since
+from understudy.store.search.asked import Hit, Wanted, read_since
 
 DEFAULT_PAGE = 20
 LARGEST_PAGE = 100

@@ -1,4 +1,4 @@
-"""Handlers that only read: who asks, the list, one conversation, its events as a page or as a stream.
+"""Handlers that only read: who asks, the list, one conversation, its events or items as a page or as a stream.
 
 `…/report`: all that one turn did and used. The results of calls have a brief form of it.
 """
@@ -19,6 +19,8 @@ from understudy.protocol.records import Overrides
 from understudy.servers.http.answers import Refusal
 from understudy.servers.http.guards import accepts
 from understudy.servers.http.stream_sink import StreamSink
+from understudy.servers.items.codec import ItemCodec, ItemLines
+from understudy.servers.items.shapes import AnyItem, Items
 from understudy.servers.report import report_of
 from understudy.servers.rest.event_stream import EventPosition, EventStream, StreamCodec, codec_at, read_position
 from understudy.servers.rest.events import RestCodec
@@ -159,3 +161,25 @@ async def stream_of(visit: Visit, handle: Handle, wanted: EventsWanted, make: Ca
     stream = EventStream(handle, sink, codec, position.record, answers=wanted.answers, hides_reasoning=hides)
     stream.begin(position, rest)
     return stream
+
+
+async def items(visit: Visit, wanted: EventsWanted) -> Items | EventStream:
+    handle = await visit.find()
+    accept = visit.asked.header(b"accept")
+    if wanted.stream or (wanted.stream is None and accept is not None and "text/event-stream" in accept.lower()):
+        return await stream_of(visit, handle, wanted, ItemLines)
+    if not accepts(accept, "application/json"):
+        raise Refusal(406, "items are application/json or text/event-stream, and the request accepts neither")
+    return await items_of(handle, wanted)
+
+
+async def items_of(handle: Handle, wanted: EventsWanted) -> Items:
+    span = span_of(handle, wanted)
+    hidden = presentation_of(handle).hides_reasoning
+    codec: ItemCodec = (await codec_at(handle, span.first - 1, ItemLines)).codec
+    found: dict[str, AnyItem] = {}
+    for live in await handle.read_shared(span.first - 1, span.last):
+        for update in codec.updates(live):
+            if update.item is not None and not (hidden and is_reasoning(live.entry.record)):
+                found[update.item.id] = update.item
+    return Items(items=tuple(found.values()), first=span.first, last=span.last, end=span.end, more=span.more)

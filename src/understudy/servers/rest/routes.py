@@ -6,7 +6,7 @@ from typing import Any, Literal
 import msgspec
 
 from understudy.servers.items.shapes import Items
-from understudy.servers.rest import acting, diffs, exporting, items, managing, reading, searching, shapes
+from understudy.servers.rest import acting, diffs, exporting, managing, reading, searching, shapes
 from understudy.servers.rest.rows import ListQuery
 
 Method = Literal["GET", "POST", "DELETE"]
@@ -74,7 +74,7 @@ ROUTES: tuple[Route, ...] = (
     Route(
         "GET",
         ONE + "/items",
-        items.items,
+        reading.items,
         "The same as items, each with a beginning, a state and an end: a page of them, or a stream of `Update`s",
         Items,
         query=reading.EventsWanted,

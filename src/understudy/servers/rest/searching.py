@@ -9,8 +9,7 @@ from understudy.servers.rest.changes import ChangesStream
 from understudy.servers.rest.shapes import SearchHit, SearchHits
 from understudy.servers.rest.visits import Visit
 from understudy.servers.times import rfc3339
-from understudy.store.search.asked import Wanted
-from understudy.store.search.moments import HOW, read_since
+from understudy.store.search.asked import HOW, Wanted, read_since
 
 
 class SearchQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,4 +1,7 @@
-"""The start of `understudy mcp-server`: `initialize` is answered first, and everything else is loaded after that."""
+"""The start of servers on standard input and output: streams that are closed, and signals that come before anything listens.
+
+`understudy mcp-server` answers `initialize` first, and loads everything else after that.
+"""
 
 import os
 import signal
@@ -7,7 +10,7 @@ from understudy.servers.mcp.handshake import answer_early
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
 
@@ -74,3 +77,22 @@ def missing_stream() -> str | None:
 def refuse(reason: str) -> int:
     os.write(2, f"understudy: {reason}\n".encode())
     return 1
+
+
+WAITING = "understudy: waiting for a program's messages on standard input; Ctrl-D ends it. {page} says which programs start this\n"
+
+
+def start(serve: "Callable[[], int]", page: str = "app-server.md") -> int:
+    """The exit code of `serve`, which is loaded and run here."""
+    try:
+        end_quietly_on_signals()
+        closed = missing_stream()
+        if closed is not None:
+            return refuse(f"standard {closed} is closed, but a program talks to this server through it")
+        if os.isatty(0):
+            from understudy.config.home import page_path
+
+            os.write(2, WAITING.format(page=page_path(page)).encode())  # a person started it
+        return serve()
+    except (KeyboardInterrupt, Ended):
+        return 0

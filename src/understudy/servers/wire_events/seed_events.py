@@ -269,7 +269,7 @@ def tool_question_text(asked: ToolApprovalAsked) -> str:
 
 
 def hook_question_text(asked: HookApprovalAsked) -> str:
-    from understudy.policy.hook_words import hook_question
+    from understudy.policy.question_text import hook_question
 
     return hook_question(asked)
 

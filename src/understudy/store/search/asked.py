@@ -1,7 +1,10 @@
-"""What a search is asked for and what it finds, whatever the log is kept in."""
+"""What a search is asked for and what it finds, whatever the log is kept in. `since` is read as people spell it."""
 
 import base64
+import re
+import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Annotated, Protocol
 
 import msgspec
@@ -65,3 +68,20 @@ def read_cursor(text: str) -> int:
         return msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=_Cursor).place
     except (ValueError, msgspec.MsgspecError):
         raise BadRequest("invalid cursor: give the `next` of the page before") from None
+
+
+HOW = "a day or moment like 2026-11-19 or 2026-11-19T12:00:00Z (UTC unless it says otherwise), or how long ago: 30m, 12h, 7d, 2w"
+_AGO = re.compile(r"(\d{1,6})([mhdw])")
+_SECONDS = {"m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+def read_since(text: str) -> float:
+    """Raises `BadRequest`."""
+    text = text.strip()
+    if (ago := _AGO.fullmatch(text)) is not None and text.isascii():
+        return max(0.0, time.time() - int(ago[1]) * _SECONDS[ago[2]])
+    try:
+        moment = datetime.fromisoformat(text)
+        return max(0.0, (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp())
+    except (ValueError, OverflowError):
+        raise BadRequest(f"`since` is no time: {text[:40]!r}; give {HOW}") from None

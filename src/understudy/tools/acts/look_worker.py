@@ -22,7 +22,7 @@ from understudy.places.reading import NotForModels, ReadLimits, Unreadable, open
 from understudy.places.tree import MOST_DEPTH, Tree
 from understudy.places.walking import FOLDER
 from understudy.policy.readable import may_read
-from understudy.sandbox.becoming import become
+from understudy.sandbox.cell import identity, kernel
 from understudy.tools.acts.matching_lines import FileText, line_matcher, shown_line
 from understudy.tools.acts.needed_words import needed_words
 from understudy.tools.acts.ripgrep import files_with
@@ -283,6 +283,15 @@ def _may_read(project: list[str] | None) -> Callable[[str], bool]:
         return lambda _: True
     roots = tuple(project)
     return lambda path: may_read(path, "/", roots)
+
+
+def become(doer: Doer) -> None:
+    """Raises OSError; then nothing may be done. For a process with one thread."""
+    kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
+    kernel.drop_bounding_set()
+    if doer.uid != os.geteuid() or not doer.with_groups:
+        identity.become(doer.uid, doer.gid)
+    kernel.drop_capabilities()
 
 
 if __name__ == "__main__":
