@@ -13,20 +13,22 @@ CONFIG = {"approval_policy": "never", "sandbox_mode": "workspace-write"}
 
 
 async def test_instructions_that_are_there_are_changed_by_neither(tmp_path: Path) -> None:
-    names = ("AGENTS.md", "CLAUDE.md", ".claude/settings.json")
+    names = ("AGENTS.md", "CLAUDE.md", ".claude/settings.json", "TEAM.md")
     (tmp_path / ".claude").mkdir()
     for name in names:
         (tmp_path / name).write_text("kept\n")
     line = "; ".join(f"echo x >> {name}" for name in names)
     script = [
-        call("shell", command=["sh", "-c", f"{line}; rm -f {' '.join(names)}"]),
+        call("shell", command=["sh", "-c", f"{line}; rm -f {' '.join(names)}; echo first > GUIDE.md"]),
         *(call("apply_patch", call_id=name, input=patch_text(f"*** Update File: {name}", "@@", "-kept", "+x")) for name in names),
         say("done"),
     ]
-    async with scene(script, tmp_path, config=CONFIG) as (model, client):
+    config = {**CONFIG, "project_doc_fallback_filenames": ["TEAM.md", "GUIDE.md"]}
+    async with scene(script, tmp_path, config=config) as (model, client):
         await client.codex("Change them.")
         told = [told_to_model(model.requests[at + 2], name) for at, name in enumerate(names)]
-    assert [(tmp_path / name).read_text() for name in names] == ["kept\n"] * 3
+    assert [(tmp_path / name).read_text() for name in names] == ["kept\n"] * len(names)
+    assert (tmp_path / "GUIDE.md").read_text() == "first\n"  # none was there: to write the first one is an everyday request
     assert all("protected path" in text and "`protect` under [understudy.sandbox]" in text for text in told)
 
 

@@ -72,6 +72,7 @@ class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True):
     exclude_slash_tmp: bool = False
     mask: tuple[Path, ...] = ()  # absolute; unreadable for commands
     protect: tuple[str, ...] = ()  # not written by commands or patches: a name within every writable root, or an absolute path
+    kept: tuple[str, ...] = ()  # of those, beside the ones that always are: names that commands may make where they are missing
     limits: Limits = Limits()
 
 

@@ -10,7 +10,7 @@ from typing import cast
 
 from understudy.config.home import expand, state_dir, user_home
 from understudy.config.model import Config, Limits, SandboxSettings
-from understudy.config.project import claude_home, project_folders
+from understudy.config.project import agents_home, claude_home, project_folders
 from understudy.config.schema import TreeReader
 from understudy.places import masks
 from understudy.places.places import Places, pin_places
@@ -58,10 +58,8 @@ MOST_MEGABYTES = 1 << 40  # in bytes, what the system can be told
 _FOLDERS_OF_HOMES = ("/home", "/Users")
 
 # Of the user's own files, by which anything may run, or all models are told something.
-_DECIDING = ("config.toml", "auth.json", "hooks.json", "AGENTS.md")
-_DECIDING_OF_CLAUDE = ("settings.json", "CLAUDE.md")
-_ALSO = ("AGENTS.override.md", "skills", "prompts", "rules", "hooks")
-_ALSO_OF_CLAUDE = ("settings.local.json", "skills", "commands", "agents", "plugins", "hooks")
+_DECIDING = ("config.toml", "auth.json", "hooks.json", "AGENTS.md", "AGENTS.override.md", "skills", "prompts", "rules", "hooks")
+_DECIDING_OF_CLAUDE = ("settings.json", "settings.local.json", "CLAUDE.md", "skills", "commands", "agents", "plugins", "hooks")
 
 
 class _Spelled:
@@ -108,7 +106,8 @@ def read_sandbox(read: TreeReader, chosen: SandboxMode | None, *, home: Path, cw
     ours = [path for path in own_code(roots) if _OPENED + path not in (wanted or ())]
     keys = _keys_of_a_server(read, home, env)
     own = _deciding_places(home, cwd, env, roots)
-    guarded = (*_protected(protect, env), *_start_up(protect, roots, env), str(state), *own, *map(str, keys), *ours)
+    told = _instructions(read, wanted)
+    guarded = (*_protected(protect, env), *told, *_start_up(protect, roots, env), str(state), *own, *map(str, keys), *ours)
     return SandboxSettings(
         mode=mode,
         writable_roots=writable,
@@ -120,6 +119,7 @@ def read_sandbox(read: TreeReader, chosen: SandboxMode | None, *, home: Path, cw
         # hold some too
         mask=_distinct((state, home / "auth.json", home / "config.toml", *keys, *_masked(mask, cwd, roots, env))),
         protect=tuple(dict.fromkeys(guarded)),
+        kept=told,
         limits=_read_limits(read),
     )
 
@@ -132,6 +132,12 @@ def _chosen(given: tuple[str, ...] | None, default: tuple[str, ...]) -> tuple[st
     if not opened:
         return given
     return (*(entry for entry in default if entry not in opened), *(entry for entry in given if not entry.startswith(_OPENED)))
+
+
+def _instructions(read: TreeReader, protect: tuple[str, ...] | None) -> tuple[str, ...]:
+    """What the user lets stand for AGENTS.md is kept as that is: where it stands, unless it is opened by its name."""
+    names = read.texts("project_doc_fallback_filenames") or ()
+    return tuple(name for name in names if name and _OPENED + name not in (protect or ()))
 
 
 def _start_up(protect: tuple[str, ...], roots: tuple[str, ...], env: Mapping[str, str]) -> list[str]:
@@ -147,12 +153,15 @@ def _deciding_places(home: Path, cwd: Path, env: Mapping[str, str], roots: Itera
 
     What runs with the user's rights, and what all models are told, may be a link to a place in a root: such places too.
     """
-    folders = ((str(home), _DECIDING, _ALSO), (os.path.normpath(claude_home(env)), _DECIDING_OF_CLAUDE, _ALSO_OF_CLAUDE))
+    folders = (
+        (str(home), _DECIDING),
+        (os.path.normpath(claude_home(env)), _DECIDING_OF_CLAUDE),
+        (os.path.normpath(agents_home(env)), ("skills",)),
+    )
     found: list[str] = []
-    for folder, deciding, more in folders:
-        works_there = is_within(str(cwd), folder)
-        found += [f"{folder}/{name}" for name in (*deciding, *(more if works_there else ()))]
-        found += [] if works_there else [folder]
+    for folder, names in folders:
+        found += [f"{folder}/{name}" for name in names]
+        found += [] if is_within(str(cwd), folder) else [folder]
     real_roots = real_paths(roots)
     inside = [path for path in (*found, *real_paths(found)) if any(is_within(path, root) for root in (*roots, *real_roots))]
     always = () if is_within(str(cwd), str(home)) else (str(home),)

@@ -173,6 +173,7 @@ def contained_plan(command: Command, containment: Containment, shape: str, open_
             "give the workspace to another user, or allow user namespaces"
         )
     private_tmp = containment.private_tmp
+    kept = _KEPT.union(_encode_once(containment.kept)) if containment.kept else _KEPT
     if private_tmp is not None and owner is not None:
         private_tmp = temporary_folder_for(owner, private_tmp, shape)
     limits = containment.limits
@@ -189,8 +190,8 @@ def contained_plan(command: Command, containment: Containment, shape: str, open_
         pins={os.fsencode(place.path): (place.device, place.inode) for place in places.values()},
         private_tmp=os.fsencode(private_tmp or ""),
         masked=_encode_once(containment.masked),
-        protected=[name for name in _encode_once(containment.protected) if name not in _KEPT],
-        kept=[name for name in _encode_once(containment.protected) if name in _KEPT],
+        protected=[name for name in _encode_once(containment.protected) if name not in kept],
+        kept=[name for name in _encode_once(containment.protected) if name in kept],
         watched=_encode(tuple(_missing_masked(containment, places))) if shape == LANDLOCK else [],
         network=network,
         unix_sockets=containment.unix_sockets,

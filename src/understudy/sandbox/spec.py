@@ -42,6 +42,7 @@ class Containment:
     unix_sockets: bool = False  # whether a network includes unix sockets; then those of other programs can be reached too
     masked: tuple[str, ...] = ()  # absolute; look empty
     protected: tuple[str, ...] = ()  # names inside every writable root, or absolute paths; cannot be changed or created
+    kept: tuple[str, ...] = ()  # of those names, beside the ones that always are: not to be changed where they stand
     private_tmp: str | None = None  # folder that is /tmp inside; made by the caller
     limits: Limits = field(default_factory=Limits)
     # The conversation's folder: its owner's rights are the command's where the server is root, and it stays visible

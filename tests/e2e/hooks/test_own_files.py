@@ -48,7 +48,7 @@ class Person:
 
 
 @pytest.mark.parametrize("patch", [False, True], ids=["command", "patch"])
-@pytest.mark.parametrize("where", ["home of codex", "home of claude", "named", "linked file", "linked folder"])
+@pytest.mark.parametrize("where", ["home of codex", "home of claude", "named", "linked file", "linked folder", "above"])
 async def test_no_model_writes_the_files_of_the_user_s_own_hooks(tmp_path: Path, where: str, patch: bool) -> None:
     person = Person(tmp_path)
     env: dict[str, str] = {}
@@ -61,6 +61,8 @@ async def test_no_model_writes_the_files_of_the_user_s_own_hooks(tmp_path: Path,
         case "named":
             (person.work / "kept").mkdir()
             env = {"CLAUDE_CONFIG_DIR": str(person.work / "kept")}
+        case "above":
+            cwd, file = tmp_path, "user/.claude/settings.json"
         case "linked file":
             (person.work / "kept").mkdir()
             (person.work / file).write_text("{}")

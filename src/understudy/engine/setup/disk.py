@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 
 MOST_LOOKED_AT = 1_000  # entries of one folder
 MOST_FOLDERS = 256  # below one of them
+MOST_TOGETHER = 5_000  # entries of them all
 MOST_DEPTH = 6
 MOST_REMEMBERED = 512
 MOST_BYTES = 256 * 1024  # of a file that is given to a model as a whole
@@ -104,13 +105,15 @@ def in_home(folder: str, ending: str, masks: Masks, most: int) -> Iterator[Found
     """
     waiting = [(folder, 0)]
     seen: set[tuple[int, int]] = set()  # a link may lead back
+    looked_at = 0
     while waiting:
         at, depth = waiting.pop(0)
-        if len(seen) > MOST_LOOKED_AT + MOST_FOLDERS:
-            tell(f"{folder} has too many folders: not all of them are looked at")
+        if len(seen) > MOST_LOOKED_AT + MOST_FOLDERS or looked_at > MOST_TOGETHER:
+            tell(f"{folder} has too many files and folders: not all of them are looked at")
             return
         if (names := _names(at, seen)) is None:
             continue
+        looked_at += len(names)
         mine = [name for name in names if name.endswith(ending)]
         for name in mine:
             if (found := _read_own(f"{at}/{name}", folder, masks, most)) is not None:

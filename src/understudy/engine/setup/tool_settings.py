@@ -31,6 +31,7 @@ def tool_settings(config: Config, provider: Provider, env: Mapping[str, str]) ->
             unix_sockets=sandbox.unix_sockets and not config.plans,
             masked=tuple(str(path) for path in sandbox.mask),
             protected=sandbox.protect,
+            kept=sandbox.kept,
             private_tmp="",  # each conversation has its own
             limits=_limits(config),
             workspace=str(config.cwd),
