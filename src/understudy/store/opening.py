@@ -34,6 +34,8 @@ def open_store(home: Path, loop: asyncio.AbstractEventLoop | None = None, *, hos
         from understudy.store.postgres.log import PostgresLog  # only where the configuration asks for it
     except ImportError as error:
         raise StoreError(f"conversation store: the driver of PostgreSQL is missing ({error}); {how_to_add('postgres')}") from None
+    from understudy.config.store import read_workspaces
+
     loop = loop or asyncio.get_running_loop()
     return PostgresLog(
         state_dir(home),
@@ -42,6 +44,7 @@ def open_store(home: Path, loop: asyncio.AbstractEventLoop | None = None, *, hos
         lease_seconds=choice.lease_seconds,
         host=host or choice.host_name,
         front=front,
+        moves=read_workspaces(home, os.environ).snapshots is not None,
         audit_key=choice.audit_key,
     )
 

@@ -69,8 +69,14 @@ class Storm:
         await server.kill()
         await server.start()
 
-    async def records(self, name: str) -> list[dict[str, Any]]:
-        return (await self.those.rest("x").get(f"/v1/conversations/{name}/events?limit=1000"))["events"]
+    async def events(self, name: str) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        after, more = 0, True
+        while more:
+            page = await self.those.rest("x").get(f"/v1/conversations/{name}/events?after={after}&limit=1000")
+            found += page["events"]
+            after, more = page["last"], page["more"]
+        return found
 
 
 @pytest.mark.slow
@@ -98,7 +104,7 @@ async def test_nothing_is_lost_doubled_or_left_whoever_is_killed(tmp_path: Path)
             ]
             assert sorted(seqs) == list(range(1, len(seqs) + 1))
             messages = Counter(
-                event["msg"]["message"].split()[-1] for event in await storm.records(name) if event["msg"]["type"] == "user_message"
+                event["msg"]["message"].split()[-1] for event in await storm.events(name) if event["msg"]["type"] == "user_message"
             )
             assert max(messages.values()) == 1
             assert {word for word, of in storm.acknowledged.items() if of == name} <= messages.keys()

@@ -242,7 +242,9 @@ def _make_engine(settings: ServeSettings, cli: Sequence[tuple[str, Any]]) -> Eng
         return Engine(cli=cli)
     open_log = partial(open_store, host=settings.host_name, front=settings.role == "front")
     if settings.role != "front":
-        return Engine(cli=cli, open_log=open_log)
+        engine = Engine(cli=cli, open_log=open_log)
+        engine.host_name = settings.host_name or ""
+        return engine
     from understudy.engine.roles.front import FrontEngine
 
     return FrontEngine(cli=cli, open_log=open_log)

@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
+from psycopg.types.numeric import Int8
+
 from understudy.errors import UnknownConversation
 from understudy.protocol.ids import ConversationId
 from understudy.store.elsewhere import Elsewhere
@@ -16,6 +18,11 @@ from understudy.store.postgres.processes import has_ended, is_here
 from understudy.store.postgres.writer import Row
 from understudy.store.postgres.writes import Heads, number_of
 
+WHERE = """
+SELECT v.host, h.address, u_there(v.host), s.kind FROM conversations v LEFT JOIN hosts h ON h.name = v.host
+    LEFT JOIN workspaces s ON s.host = v.host AND s.path = v.folder WHERE v.number = %s
+"""
+
 
 class Claiming:
     """The part of a log that claims."""
@@ -25,6 +32,7 @@ class Claiming:
     _incarnation: Incarnation
     _heads: Heads
     _is_front: bool
+    _moves: bool
 
     async def _rows(self, query: str, *values: Any) -> Sequence[tuple[Any, ...]]:
         raise NotImplementedError
@@ -67,21 +75,38 @@ class Claiming:
                 return claim
             else:
                 self._forget(claim)
+                if elsewhere and there:
+                    return Elsewhere(host=host, address=address or "")
                 if elsewhere:
-                    return Elsewhere(host=host, address=address or "", alive=there)
+                    found = await self._where(conversation_id)
+                    if found.host != self._incarnation.host:
+                        return found
+                    continue  # it has been moved here
                 if not has_ended(process):
                     return Holder(pid if is_here(process) else None, since, None if host == self._incarnation.host else host)
                 await self._bury(conversation_id, holder)
 
     async def _where(self, conversation_id: ConversationId) -> Elsewhere:
-        wanted = "v.host, h.address, u_there(v.host) FROM conversations v LEFT JOIN hosts h ON h.name = v.host"
-        rows = await self._rows(f"SELECT {wanted} WHERE v.number = %s", number_of(conversation_id))
+        """Of what can be made again from snapshots, no host is waited for for ever: it goes to another one."""
+        rows = await self._rows(WHERE, number_of(conversation_id))
         if not rows:
             raise UnknownConversation(f"no conversation {conversation_id}")
-        host, address, there = rows[0]
-        return Elsewhere(host=host, address=address or "", alive=there)
+        host, address, there, kind = rows[0]
+        if there or kind != "git" or not self._moves:
+            return Elsewhere(host=host, address=address or "", alive=there)
+        found = await self._asked(conversation_id, [("SELECT u_move_away(%s)", (Int8(number_of(conversation_id)),))])
+        return Elsewhere(host=found[0])
+
+    async def _asked(self, conversation_id: ConversationId, calls: list[writes.Call]) -> Row:
+        """What the last one answers."""
+        return (await self._answer(conversation_id, lambda _: calls, hints=True))[0]
 
     async def _ask_for(self, conversation_id: ConversationId) -> tuple[Row, UUID]:
+        return await self._answer(conversation_id, lambda worker: writes.claim(conversation_id, worker), hints=False)
+
+    async def _answer(
+        self, conversation_id: ConversationId, calls: Callable[[UUID], list[writes.Call]], *, hints: bool
+    ) -> tuple[Row, UUID]:
         answer: asyncio.Future[None] = self._loop.create_future()
         found: list[tuple[Row, UUID]] = []
 
@@ -92,13 +117,7 @@ class Claiming:
                 else:
                     answer.set_exception(error)
 
-        self._submit(
-            conversation_id,
-            lambda worker: writes.claim(conversation_id, worker),
-            done,
-            lambda row, worker: found.append((row, worker)),
-            hints=False,
-        )
+        self._submit(conversation_id, calls, done, lambda row, worker: found.append((row, worker)), hints=hints)
         await answer
         return found[-1]
 

@@ -70,9 +70,12 @@ class PostgresLog(Claiming, Upkeep):
         lease_seconds: float = LEASE_SECONDS,
         host: str | None = None,
         front: bool = False,
+        moves: bool = False,
         audit_key: Path | None = None,
     ) -> None:
-        """`front`: this process claims nothing; `host` is only its name then."""
+        """`front`: this process claims nothing; `host` is only its name then. `moves`: workspaces that are saved may be made
+        again on another host.
+        """
         prepare_folder(folder)
         self._place = place_of(url)
         self._url = url = checked_url(url)
@@ -86,7 +89,7 @@ class PostgresLog(Claiming, Upkeep):
         self._time_ahead = time.time() - time.monotonic()  # of what has passed: until the database says what time it is
         self._closed = False
         self._heads = Heads(self._seals, self._look_at_head)
-        self._is_front = front
+        self._is_front, self._moves = front, moves
         name = host or host_name()
         self._incarnation = mine = Incarnation(lease_seconds, f"front {name}" if front else name)
         self._patience = lease_seconds

@@ -84,16 +84,37 @@ BEGIN
     IF NOT FOUND THEN PERFORM u_refuse('UD002', 'nobody waits for it'); END IF;
 END $$;
 
+-- A workspace that can be made again goes to another host, where its own is away for longer than a lease after it was given up:
+-- with all its conversations, under new epochs, so that whoever had them writes nothing more. The host that it is on then.
+CREATE OR REPLACE FUNCTION u_move_away(c bigint) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE at text; path_ text; room text;
+BEGIN
+    PERFORM pg_advisory_xact_lock(7266, 'about'::regclass::oid::int);
+    SELECT v.host, v.folder INTO at, path_ FROM conversations v JOIN workspaces s ON s.host = v.host AND s.path = v.folder
+        JOIN hosts h ON h.name = v.host LEFT JOIN workers w ON w.id = h.worker
+        WHERE v.number = c AND s.kind = 'git' AND greatest(w.seen + 2 * w.lease, h.seen + 2 * h.lease) <= clock_timestamp();
+    IF NOT FOUND THEN RETURN (SELECT host FROM conversations WHERE number = c); END IF;
+    room := u_room();
+    IF room IS NULL OR room = at THEN RETURN at; END IF;
+    PERFORM 1 FROM conversations WHERE host = at AND folder = path_ ORDER BY number FOR NO KEY UPDATE;
+    UPDATE conversations SET host = room, epoch = epoch + 1 WHERE host = at AND folder = path_;
+    DELETE FROM claims k USING conversations v WHERE k.conversation = v.number AND v.host = room AND v.folder = path_;
+    DELETE FROM workspaces WHERE host = at AND path = path_;
+    INSERT INTO workspaces VALUES (room, path_, 'git') ON CONFLICT DO NOTHING;
+    RETURN room;
+END $$;
+
 -- Where a new conversation works: in this folder of the process that makes it, or beside another one.
-CREATE OR REPLACE FUNCTION u_settle(c bigint, path_ text, beside bigint) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION u_settle_in(c bigint, path_ text, kind_ text, beside bigint) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF beside IS NOT NULL THEN
         UPDATE conversations v SET host = o.host, folder = o.folder FROM conversations o WHERE v.number = c AND o.number = beside;
     ELSE
         UPDATE conversations SET folder = path_ WHERE number = c;
     END IF;
-    INSERT INTO workspaces SELECT host, folder FROM conversations WHERE number = c AND host IS NOT NULL AND folder IS NOT NULL
-        ON CONFLICT DO NOTHING;
+    INSERT INTO workspaces SELECT host, folder, kind_ FROM conversations
+        WHERE number = c AND host IS NOT NULL AND folder IS NOT NULL AND beside IS NULL
+        ON CONFLICT (host, path) DO UPDATE SET kind = excluded.kind;
 END $$;
 
 -- Letters that asked for nothing that had to be recorded leave the box, unless somebody else has the conversation by now.

@@ -101,7 +101,10 @@ def append(batch: Batch, worker: UUID, heads: Heads, *, keeps: bool, asked_for: 
 
 def _settle(batch: Batch, number: int, *, asked_for: bool) -> list[Call]:
     beside = None if batch.beside is None else Int8(number_of(batch.beside))
-    settles: Call = "SELECT u_settle(%s, %s, %s::bigint)", (Int8(number), batch.summary.cwd or None, beside)
+    first = batch.entries[0].record
+    workspace = first.overrides.workspace if isinstance(first, Opened) else None
+    path, kind = (batch.summary.cwd or None, "folder") if workspace is None else (workspace.path, workspace.kind)
+    settles: Call = "SELECT u_settle_in(%s, %s::text, %s, %s::bigint)", (Int8(number), path, kind, beside)
     return [("SELECT u_begun(%s)", (Int8(number),)), settles] if asked_for else [settles]
 
 
