@@ -7,7 +7,9 @@ import pytest
 
 from tests.e2e.scenes import scene
 from tests.e2e.test_acp import scene as editor_scene
+from tests.e2e.test_app_server import scene as app_scene
 from tests.support.app_client import RpcFailed
+from tests.support.http_server import HttpClient, HttpServer
 from understudy.testing import RpcError, say, thread_of
 
 
@@ -100,8 +102,6 @@ async def test_the_files_of_a_project_do_nothing_before_it_is_trusted(tmp_path: 
 
 
 async def test_the_app_server_lists_skills_and_names_broken_ones(tmp_path: Path) -> None:
-    from tests.e2e.test_app_server import scene as app_scene  # not at the top: it has fixtures of its own
-
     broken = tmp_path / "home" / ".claude" / "skills" / "broken" / "SKILL.md"
     broken.parent.mkdir(parents=True)
     broken.write_text("no head")
@@ -109,3 +109,44 @@ async def test_the_app_server_lists_skills_and_names_broken_ones(tmp_path: Path)
         [row] = (await client.call("skills/list", cwds=[str(work)]))["data"]
     assert [error["path"] for error in row["errors"]] == [str(broken)]
     assert "should begin with" in row["errors"][0]["message"]
+
+
+async def test_over_http_only_who_may_work_in_that_folder_has_the_prompts(tmp_path: Path) -> None:
+    plant(tmp_path / "user")
+    other = tmp_path / "other"
+    other.mkdir()
+    async with HttpServer(tmp_path) as server:
+        tokens = {
+            "first": server.token,
+            "here": await server.add_token("here", "--root", str(server.cwd)),
+            "elsewhere": await server.add_token("elsewhere", "--root", str(other)),
+            "reader": await server.add_token("reader", "--rights", "read"),
+        }
+        seen: dict[str, list[str]] = {}
+        for name, token in tokens.items():
+            client = HttpClient(server.port, token)
+            await client.initialize()
+            [answer] = await (await client.post("prompts/list", {})).messages()
+            seen[name] = [each["name"] for each in answer["result"]["prompts"]]
+            if not seen[name]:
+                [refused] = await (await client.post("prompts/get", {"name": "verse"})).messages()
+                assert "Unknown prompt" in refused["error"]["message"]
+                assert "rhymes" not in str(refused)
+        [listed] = await (await HttpClient(server.port, server.token).modern("prompts/list")).messages()
+        assert (listed["result"]["ttlMs"], listed["result"]["cacheScope"], len(listed["result"]["prompts"])) == (0, "private", 2)
+        named = {"Mcp-Name": "verse"}
+        [got] = await (await HttpClient(server.port, server.token).modern("prompts/get", {"name": "verse"}, named)).messages()
+        assert "rhymes" in got["result"]["messages"][0]["content"]["text"]
+    assert seen == {"first": ["sub:fix", "verse"], "here": ["sub:fix", "verse"], "elsewhere": [], "reader": []}
+
+
+async def test_a_client_of_the_app_server_sends_a_skill_along_as_an_item(tmp_path: Path) -> None:
+    plant(tmp_path / "home")
+    async with app_scene([say("Roses.")], tmp_path) as (model, client, work):
+        [row] = (await client.call("skills/list", cwds=[str(work)]))["data"]
+        [skill] = row["skills"]
+        thread = await client.start_thread(work)
+        item = {"type": "skill", "name": skill["name"], "path": skill["path"]}
+        turn = (await client.call("turn/start", threadId=thread, input=[{"type": "text", "text": "go"}, item]))["turn"]["id"]
+        await client.turn_over(thread, turn)
+    assert "Every line rhymes." in json.dumps(model.requests[0])

@@ -23,6 +23,7 @@ MOST_HEAD_BYTES = 16 * 1024  # of a file, in which name and description have to 
 NO_HEAD = "it should begin with `---`, `name:`, `description:` and `---`, each on a line of its own"
 
 _KEY = re.compile(r"([A-Za-z_][\w-]*):(?:[ \t]+(.*))?$")
+_SHORT = re.compile(r"^short-description:[ \t]*(.+)$", re.MULTILINE)
 _IMPLICIT = re.compile(rb"^[ \t]+allow_implicit_invocation:[ \t]*false\b", re.MULTILINE)
 _POLICY_FILE = "agents/openai.yaml"  # in which codex has what its front matter does not say
 
@@ -35,6 +36,7 @@ class Skill(msgspec.Struct, frozen=True):
     for_people: bool = True  # a person may name it
     scope: str = "user"
     hint: str = ""  # what words may follow its name
+    short: str = ""  # the description in fewer words, for lists of people
 
 
 class Skills(msgspec.Struct, frozen=True):
@@ -118,6 +120,7 @@ def judge_skill(found: Found, policy: bytes, places: Places | None, scope: str) 
         not says(fields, "user-invocable", "false"),
         scope,
         " ".join(fields.get("argument-hint", "").split()),
+        "" if (short := _SHORT.search(fields.get("metadata", ""))) is None else short[1].strip("\"' "),
     )
 
 

@@ -163,12 +163,13 @@ async def list_skills(client: AppPeer, given: Raw | None) -> Json:
 
 def _skills_in(client: AppPeer, cwd: str) -> Json:
     from understudy.config.sandbox import places_of
-    from understudy.engine.setup.skills import find_skills, survey_skills
+    from understudy.engine.setup.skills import Skills, find_skills, survey_skills
 
     try:
         config = client.engine.configure(Overrides(cwd=cwd))
         places = places_of(config)
-        found = find_skills(config, places).listed if config.skills else ()
+        both = find_skills(config, places) if config.skills else Skills()
+        found = sorted({*both.listed, *both.named}, key=lambda skill: (skill.scope, skill.name))  # for people, too
         broken = [each for each, skill in survey_skills(config, places) if skill is None] if config.skills else []
     except ConfigError as error:
         return {"cwd": cwd, "skills": [], "errors": [{"path": cwd, "message": str(error)}]}
@@ -180,6 +181,7 @@ def _skills_in(client: AppPeer, cwd: str) -> Json:
             "scope": skill.scope,
             "enabled": True,
             "pluginId": None,
+            **({"shortDescription": skill.short} if skill.short else {}),
         }
         for skill in found
     ]

@@ -15,7 +15,7 @@ from understudy.servers.failures import InvalidParams
 from understudy.servers.mcp import codex_tools, results
 from understudy.servers.mcp import tool_descriptions as described
 from understudy.servers.mcp.call import AnswerShape, Call, Handler
-from understudy.servers.mcp.handshake import OURS
+from understudy.servers.mcp.handshake import MODERN, OURS
 
 if TYPE_CHECKING:
     from understudy.servers.mcp.task_methods import Subscriptions
@@ -97,7 +97,8 @@ class Offer(msgspec.Struct, frozen=True):
 
 
 async def _list_prompts(call: Call) -> dict[str, Any]:
-    return _prompts().list_prompts(call.client.engine, call.client.caller)
+    found = _prompts().list_prompts(call.client.engine, call.client.caller)
+    return {**found, "ttlMs": 0, "cacheScope": "private"} if call.client.peer.version == MODERN else found
 
 
 async def _get_prompt(call: Call) -> dict[str, Any]:
