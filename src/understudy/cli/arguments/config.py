@@ -7,7 +7,7 @@ Commands about models, their keys and how well they do.
 
 import argparse
 
-from understudy.cli.arguments.adding import CommandParsers, add, add_json, add_overrides, positive, seconds
+from understudy.cli.arguments.adding import CommandParsers, add, add_json, add_overrides, count, positive, seconds
 from understudy.cli.parsing import Parser
 from understudy.config.home import page_path
 
@@ -133,7 +133,7 @@ def add_keys(commands: CommandParsers) -> None:
     logout.add_argument("--all", action="store_true", help="every key")
 
 
-MCP_ACTIONS = ("list", "add", "remove", "test")
+MCP_ACTIONS = ("list", "add", "remove", "test", "login", "logout")
 NAME = "the server's name"
 
 
@@ -190,6 +190,26 @@ def add_mcp(commands: CommandParsers) -> None:
     removing = add(actions, "remove", "configuration.mcp_configured", "remove servers from config.toml")
     removing.set_defaults(action="remove")
     removing.add_argument("names", nargs="+", metavar="NAME", help=NAME)
+
+    entering = add(
+        actions,
+        "login",
+        "configuration.mcp_login",
+        "log in to a server that is an address, in a browser (OAuth)",
+        more="What the server gives is kept in understudy/mcp_credentials.json in CODEX_HOME, and renewed when it expires.",
+    )
+    entering.set_defaults(action="login")
+    entering.add_argument("name", metavar="NAME", help=NAME)
+    entering.add_argument(
+        "--client-id", metavar="ID", help="of a client that you have registered there (default: it registers itself)"
+    )
+    entering.add_argument("--port", type=count, default=0, metavar="N", help="where the browser comes back to (default: any)")
+    entering.add_argument("--no-browser", action="store_true", help="print the address, and open nothing")
+    add_overrides(entering, keep=True)
+    leaving = add(actions, "logout", "configuration.mcp_login", "forget what a login to a server has given")
+    leaving.set_defaults(action="logout")
+    leaving.add_argument("name", metavar="NAME", help=NAME)
+    add_overrides(leaving, keep=True)
 
     testing = add(
         actions,

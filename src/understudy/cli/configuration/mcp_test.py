@@ -128,7 +128,7 @@ async def _opened(config: Config, chosen: tuple[McpServer, ...], private_tmp: Pa
 
     sandbox = Sandbox()
     settings = tool_settings(config, private_tmp)
-    servers = open_servers(chosen, sandbox, settings.cwd, os.environ, settings.containment, frozenset())
+    servers = open_servers(chosen, sandbox, settings.cwd, os.environ, settings.containment, frozenset(), config.state_dir)
     try:
         yield servers
     finally:

@@ -91,7 +91,7 @@ class Preparing:
         from understudy.engine.turn.other_servers import ConversationServers, OtherServers
 
         taken = frozenset(tool.name for tool in setup.offered)
-        pool = self._other_servers = self._other_servers or OtherServers(self._commands, self._env)
+        pool = self._other_servers = self._other_servers or OtherServers(self._commands, self._env, config.state_dir)
         servers = (conversation_id, config.mcp_servers, setup.settings, taken, config.mcp_wait_seconds)
         return msgspec.structs.replace(setup, servers=ConversationServers(pool, *servers))
 

@@ -8,6 +8,7 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -72,9 +73,10 @@ class ConversationServers:
 
 
 class OtherServers:
-    def __init__(self, sandbox: RunsCommands, env: Mapping[str, str]) -> None:
+    def __init__(self, sandbox: RunsCommands, env: Mapping[str, str], state_dir: Path) -> None:
         self._sandbox = sandbox
         self._env = env
+        self._state_dir = state_dir
         self._opened: OrderedDict[ConversationId, _Opened] = OrderedDict()
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -104,7 +106,7 @@ class OtherServers:
         containment = contained if isinstance(contained, Containment) else None
         if containment is not None and containment.private_tmp and any(server.sandboxed for server in wanted.servers):
             os.makedirs(containment.private_tmp, mode=0o700, exist_ok=True)  # as a first command would
-        return open_servers(wanted.servers, self._sandbox, wanted.cwd, self._env, containment, wanted.taken)
+        return open_servers(wanted.servers, self._sandbox, wanted.cwd, self._env, containment, wanted.taken, self._state_dir)
 
     def rest(self, conversation_id: ConversationId) -> None:
         opened = self._opened.get(conversation_id)

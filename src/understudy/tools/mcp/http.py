@@ -3,15 +3,18 @@
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
+from understudy.tools.mcp.login import stored_login
 from understudy.tools.mcp.reading import MOST_LINE, readable
 
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 600.0  # a call has its own limit; this ends a stream that nobody ends
+UNAUTHORIZED = 401
 _PACKING = "content-encoding"
 _UNPACKED = {"accept-encoding": "identity"}  # a few packed bytes may be gigabytes
 
@@ -19,10 +22,13 @@ _UNPACKED = {"accept-encoding": "identity"}  # a few packed bytes may be gigabyt
 class Address:
     """A server elsewhere, or here. `why_ended` tells what it answered last."""
 
-    def __init__(self, url: str, headers: Mapping[str, str]) -> None:
+    def __init__(self, url: str, headers: Mapping[str, str], name: str, state_dir: Path) -> None:
+        """Raises `ConfigError` for credentials that others can read."""
         self._url = url
         self._headers = headers
+        self._name = name
         self._status = 0
+        self._login = None if _says_who(headers) else stored_login(state_dir, url)
 
     @asynccontextmanager
     async def streams(self) -> AsyncGenerator[Any]:
@@ -31,16 +37,30 @@ class Address:
         timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
         bounded = _Bounded(httpx2.AsyncHTTPTransport(), self._note_status)
         async with (
-            httpx2.AsyncClient(headers={**_UNPACKED, **self._headers}, timeout=timeout, transport=bounded) as client,
+            httpx2.AsyncClient(
+                headers={**_UNPACKED, **self._headers}, timeout=timeout, transport=bounded, auth=self._login
+            ) as client,
             streamable_http_client(self._url, http_client=client, max_sse_event_size=MOST_LINE) as streams,
         ):
             yield streams
 
+    def secrets(self) -> list[str]:
+        """What a login has given, which a server could repeat in what it says."""
+        tokens = None if self._login is None else self._login.context.current_tokens
+        return [] if tokens is None else [tokens.access_token, *([tokens.refresh_token] if tokens.refresh_token else [])]
+
     def why_ended(self) -> str:
+        if self._status == UNAUTHORIZED and not _says_who(self._headers):
+            again = "" if self._login is None else " again"
+            return f"it wants a login{again} (HTTP status {UNAUTHORIZED}): understudy mcp login {self._name}"
         return f"HTTP status {self._status}" if self._status >= 400 else "the connection could not be made, or was lost"
 
     def _note_status(self, status: int) -> None:
         self._status = status
+
+
+def _says_who(headers: Mapping[str, str]) -> bool:
+    return any(name.lower() == "authorization" for name in headers)
 
 
 class _Bounded(httpx2.AsyncBaseTransport):

@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from urllib.parse import quote
 
 from understudy.config.mcp_servers import McpServer
@@ -180,9 +181,10 @@ def open_servers(
     env: Mapping[str, str],
     containment: Containment | None,
     taken: frozenset[str],
+    state_dir: Path,
 ) -> Servers:
     """Not started yet."""
-    return Servers([_server(each, sandbox, cwd, env, containment) for each in settings], taken)
+    return Servers([_server(each, sandbox, cwd, env, containment, state_dir) for each in settings], taken)
 
 
 def _may_be_secret(value: str) -> bool:
@@ -192,20 +194,32 @@ def _may_be_secret(value: str) -> bool:
 
 
 def _server(
-    settings: McpServer, sandbox: RunsPrograms, cwd: str, env: Mapping[str, str], containment: Containment | None
+    settings: McpServer,
+    sandbox: RunsPrograms,
+    cwd: str,
+    env: Mapping[str, str],
+    containment: Containment | None,
+    state_dir: Path,
 ) -> Server:
     secrets = [*secret_values(settings.env), *filter(_may_be_secret, settings.env.values()), *settings.http_headers.values()]
     secrets += [value.partition(" ")[2] for value in settings.http_headers.values()]  # what follows `Bearer`
     secrets += secret_values({name: env.get(name, "") for name in settings.env_vars})
     secrets += [env.get(name, "") for name in (settings.bearer_token_env_var or "", *settings.env_http_headers.values())]
 
+    addresses: list[Address] = []  # the one that is in use
+
     def without_secrets(text: str) -> str:
-        return redact(text, secrets)
+        return redact(text, [*secrets, *(secret for address in addresses for secret in address.secrets())])
 
     make_way: Callable[[], Way]
     if settings.url is not None:
         url = settings.url
-        make_way = lambda: Address(url, _headers(settings, env))  # noqa: E731
+
+        def make_address() -> Address:
+            addresses[:] = [Address(url, _headers(settings, env), settings.name, state_dir)]
+            return addresses[0]
+
+        make_way = make_address
     else:
         command = Command(
             (settings.command or "", *settings.args),
