@@ -193,3 +193,23 @@ async def test_workers_are_listed_and_drained(tmp_path: Path) -> None:
         drained = await at.run_aside("workers", "drain", "a")
         assert (drained.code, "nothing runs there any more" in drained.out) == (0, True)
         assert "there is no host z" in (await at.run_aside("workers", "drain", "z")).err
+
+
+@pytest.mark.slow
+async def test_draining_ends_commands_that_outlive_their_turns_and_letters_wait_for_the_next_worker(tmp_path: Path) -> None:
+    stays = call("exec_command", cmd="echo up; sleep 1000", yield_time_ms=300)
+    async with machines(tmp_path, [stays, say("runs on"), say("later")], workers=("a",), fronts=("x",)) as those:
+        x, at = await those.client("x"), program(those, "x")
+        name = thread(await x.result("codex", {"prompt": "begin", "cwd": str(those.work("w"))}))
+        await those.until("SELECT count(*) FROM claims", 1)
+        drained = await at.run_aside("workers", "drain", "a")
+        assert drained.code == 0, drained.out
+        [row] = at.json("workers", "--json")
+        assert row["state"] == "draining"
+        waits = asyncio.create_task(x.result("codex-reply", {"threadId": name, "prompt": "more"}))
+        await those.until("SELECT count(*) FROM inbox", 1)
+        assert await those.servers["a"].stop() == 0
+        await those.servers["a"].start()
+        assert content(await waits) == "later"
+        [row] = at.json("workers", "--json")
+        assert row["state"] == "ready"

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.http_server import HttpClient
 from tests.support.machines import content, machines, thread
 from understudy.testing import HOLD, call, deltas, say
 from understudy.testing.waiting import WAIT_SECONDS
@@ -94,3 +95,43 @@ async def test_a_conversation_is_renamed_forked_undone_archived_and_deleted(tmp_
         assert those.rows("SELECT count(*) FROM workspaces") == [(1,)]
         await y.delete(f"/v1/conversations/{fork['id']}")
         assert those.rows("SELECT count(*) FROM workspaces") == [(0,)]
+
+
+@pytest.mark.slow
+async def test_a_token_with_folders_is_judged_by_what_the_worker_pinned(tmp_path: Path) -> None:
+    async with machines(tmp_path, [say("one"), say("two")], workers=("a",), fronts=("x",)) as those:
+        inside, outside = those.work("in"), those.work("out")
+        token = await those.servers["x"].add_token("ann", "--root", str(inside), "--sandbox", "read-only,danger-full-access")
+        ann = HttpClient(those.servers["x"].port, token)
+        await ann.initialize()
+        begun = await ann.result("codex", {"prompt": "begin", "cwd": str(inside)})
+        assert content(begun) == "one"
+        assert content(await ann.result("codex-reply", {"threadId": thread(begun), "prompt": "more"})) == "two"
+        refused = await ann.result("codex", {"prompt": "begin", "cwd": str(outside)})
+        assert "this token may not work in" in str(refused)
+        (inside / "link").symlink_to(outside)
+        refused = await ann.result("codex", {"prompt": "begin", "cwd": str(inside / "link")})
+        assert "this token may not work in" in str(refused)
+        for table in ("beginnings", "inbox"):
+            assert those.rows(f"SELECT count(*) FROM {table}") == [(0,)], table
+
+
+@pytest.mark.slow
+async def test_folders_and_settings_are_changed_and_earlier_messages_gone_back_to_through_a_front(tmp_path: Path) -> None:
+    script = [say("one"), call("shell", command=["pwd"]), say("two"), say("three")]
+    async with machines(tmp_path, script, workers=("a",), fronts=("x",)) as those:
+        x, rest, other = await those.client("x"), those.rest("x"), those.work("other")
+        name = thread(await x.result("codex", {"prompt": "begin", "cwd": str(those.work("w"))}))
+        stream = await rest.stream(name)
+        await stream.until("task_complete")
+        first = next(event["data"]["msg"] for event in stream.seen if event["data"]["msg"]["type"] == "user_message")
+        await rest.post(f"/v1/conversations/{name}/messages", {"text": "xylophone", "folder": str(other)})
+        await stream.until("task_complete")
+        assert str(other) in str(those.model.requests[2]["messages"][-1])
+        back = {"text": "again", "parent_message_id": first["message_id"]}
+        await rest.post(f"/v1/conversations/{name}/messages", back)
+        await stream.until("task_complete")
+        assert "xylophone" not in str(those.model.requests[3]["messages"])
+        missing = {"text": "nowhere", "folder": str(tmp_path / "nowhere")}
+        await rest.post(f"/v1/conversations/{name}/messages", missing)
+        assert "nowhere" in str(await stream.until_it(lambda data: "dropped" in str(data["msg"]["type"])))

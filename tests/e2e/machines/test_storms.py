@@ -1,5 +1,5 @@
-"""Workers and front ends that are killed at random while conversations are at work: nothing acknowledged is lost, and nothing is
-done twice.
+"""Workers, front ends and sessions of the database that are killed at random while conversations are at work: nothing that was
+acknowledged is lost, and nothing is done twice.
 """
 
 from __future__ import annotations
@@ -64,7 +64,11 @@ class Storm:
             await asyncio.sleep(0.3)
 
     async def kill_one(self) -> None:
-        name = self._random.choice("aaabbbccxy")
+        name = self._random.choice("aaabbbccxyd")
+        if name == "d":  # every session of the database
+            query = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'understudy %%'"
+            self.those.rows(f"{query} AND %s", True)
+            return
         server = self.those.servers[name]
         await server.kill()
         await server.start()

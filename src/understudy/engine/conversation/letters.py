@@ -8,7 +8,7 @@ from understudy.engine.log.tail import Tail, Told
 from understudy.errors import AgentError, BadRequest, StoreError
 from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.ids import ConversationId
-from understudy.protocol.ops import Cancel, Compact, Decide, Interrupt, Op, Send
+from understudy.protocol.ops import Archive, Cancel, Compact, Decide, Delete, Interrupt, Op, Rename, Send, Undo
 from understudy.protocol.records import Entry, TurnDropped, TurnQueued, UserMessage
 from understudy.store.log import EventLog, Letter
 
@@ -125,6 +125,10 @@ class Letters:
                 self.take_in_hand()
             self.sent_by = LOCAL_NAME
             return []
+        if self._log.is_remote:  # whoever left them on another host does not take the conversation over
+            for letter in letters:
+                if isinstance(letter.op, Rename | Undo | Delete | Archive):
+                    self._log.post(self._id, letter.op)
         self._before, self.taken, self.in_hand = self.taken, letters[-1].number, True
         self.compaction_left = self.compaction_left or any(isinstance(letter.op, Compact) for letter in letters)
         self.decisions_left += [letter.op for letter in letters if isinstance(letter.op, Decide)]

@@ -285,7 +285,7 @@ class Following:
         if kind in _LOCATES_MESSAGE:
             self._locate_message(entry)
         elif type(entry.record) is TurnDropped and self._only_its_turn and entry.record.message_id == self.message_id:
-            self.fail(BadRequest(CANCELLED_BEFORE))
+            self.fail(BadRequest(entry.record.reason or CANCELLED_BEFORE))
             return
         if self._only_its_turn and entry.turn != self.turn and kind is not Opened and not _is_of_session(entry.record):
             return
