@@ -15,7 +15,7 @@ from understudy.config.hooks.entries import Hook
 from understudy.engine.hooks.answers import Ran
 from understudy.protocol.choices import OutputStream
 from understudy.sandbox.spec import NOT_EXECUTABLE, NOT_FOUND, Command, Containment, Limits
-from understudy.tools.acts.dependencies import depended_on
+from understudy.tools.acts.dependencies import depended_on, run_by
 from understudy.tools.acts.wildcards import TooWide
 from understudy.tools.host import RunsCommands, ToolSettings
 
@@ -48,7 +48,7 @@ def spelled_out(hook: Hook, cwd: str) -> tuple[str, ...]:
 def scripts_of(hook: Hook) -> tuple[str, ...]:
     """Files that it runs wherever it is started, real; none where there are too many to say."""
     try:
-        return tuple(map(os.path.realpath, depended_on(spelled_out(hook, _NOWHERE), _NOWHERE)))
+        return tuple(run_by(spelled_out(hook, _NOWHERE), _NOWHERE))
     except TooWide:
         return ()
 

@@ -49,6 +49,7 @@ class Preparing:
         self._other_servers: OtherServers | None = None
         self._secret_overrides: dict[ConversationId, Overrides] = {}  # what the log must not hold, for this process only
         self._warned: set[str] = set()
+        self._programs: tuple[Config, frozenset[str]] | None = None  # of the last configuration that names any
         self._hooks: dict[ConversationId, tuple[Path, ConversationHooks | None]] = {}
 
     def configure(self, overrides: Overrides) -> Config:
@@ -73,6 +74,7 @@ class Preparing:
         kept = config.history_persistence != "none"
         private_tmp = partial(self._logs.temporary_folder, conversation_id, kept=kept)
         setup = self._setups.prepare(config, private_tmp, pins)
+        kept_files = self._programs_in_roots(config)
         if config.hooks or has_hook_files(str(config.cwd), config.home, self._env):
             from understudy.engine.hooks.of_conversation import open_hooks  # few users have any
 
@@ -82,10 +84,12 @@ class Preparing:
             if known is None or known[0] != config.cwd:
                 known = self._hooks[conversation_id] = config.cwd, open_hooks(config, self._env, conversation_id, private_tmp())
             setup = msgspec.structs.replace(setup, hooks=known[1])
-            if known[1] is not None and (scripts := known[1].keep_scripts(config)):
-                from understudy.engine.setup.tool_settings import keeping
+            if known[1] is not None:
+                kept_files |= known[1].keep_scripts(config)
+        if kept_files:
+            from understudy.engine.setup.tool_settings import keeping
 
-                setup = msgspec.structs.replace(setup, settings=cache(partial(keeping, setup.settings, scripts)))
+            setup = msgspec.structs.replace(setup, settings=cache(partial(keeping, setup.settings, kept_files)))
         if not config.mcp_servers:
             return setup
         from understudy.engine.turn.other_servers import ConversationServers, OtherServers
@@ -94,6 +98,15 @@ class Preparing:
         pool = self._other_servers = self._other_servers or OtherServers(self._commands, self._env, config.state_dir)
         servers = (conversation_id, config.mcp_servers, setup.settings, taken, config.mcp_wait_seconds)
         return msgspec.structs.replace(setup, servers=ConversationServers(pool, *servers))
+
+    def _programs_in_roots(self, config: Config) -> frozenset[str]:
+        if not (config.mcp_servers or config.notify or config.questions.command):
+            return frozenset()
+        if self._programs is None or self._programs[0] is not config:
+            from understudy.engine.setup.programs import programs_in_roots  # few configurations name any
+
+            self._programs = config, programs_in_roots(config)
+        return self._programs[1]
 
     # -- what the log has of it
 

@@ -187,6 +187,16 @@ def depended_on(argv: Words, cwd: str, search_path: str = "") -> dict[str, str]:
     return {path: mark for path, mark in marks.items() if path.startswith("/")}
 
 
+_SOURCES = re.compile(r"\.(?:py|pyz|[cm]?[jt]sx?|sh|bash|zsh|fish|rb|pl|php|lua|r|jar|go|awk)", re.IGNORECASE)
+
+
+def run_by(argv: Words, cwd: str) -> list[str]:
+    """Of what it depends on, real paths of what looks like a program or script, and not like what that is given to work on."""
+    paths = list(depended_on(argv, cwd))
+    run = [path for path in paths if _SOURCES.fullmatch(os.path.splitext(path)[1]) or os.access(path, os.X_OK)]
+    return [os.path.realpath(path) for path in (run or paths[:1])]
+
+
 class _Dependencies:
     """`marks`: what is there, by path, each with something that differs when it changes; and where programs are found, by name."""
 
