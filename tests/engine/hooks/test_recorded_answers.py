@@ -106,3 +106,29 @@ def test_a_recorded_answer_means_the_same_here_or_there_is_a_reason(case: Mappin
 
 def test_every_difference_is_of_a_case() -> None:
     assert set(DIFFERENT) <= {name_of(case) for case in CASES}
+
+
+SPECIFIC: list[dict[str, Any]] = [
+    {"permissionDecision": "deny", "permissionDecisionReason": "no"},
+    {"decision": {"behavior": "deny", "message": "no"}},
+    {"decision": "block", "reason": "no"},
+]
+
+
+@pytest.mark.parametrize("specific", SPECIFIC)
+@pytest.mark.parametrize("named", [None, "PreToolUse", "UserPromptSubmit", "Stop", 5])
+@pytest.mark.parametrize("event", ["PreToolUse", "PermissionRequest", "UserPromptSubmit", "PreCompact"])
+def test_a_no_in_the_words_of_another_event_is_a_no(event: Any, named: object, specific: dict[str, Any]) -> None:
+    out = {"hookSpecificOutput": {**({} if named is None else {"hookEventName": named}), **specific}}
+    answer = read_answer(event, "claude", Ran(0, json.dumps(out), ""))
+    assert (answer.decision, answer.reason) == ("deny", "no")
+
+
+@pytest.mark.parametrize("specific", [{"permissionDecision": "allow"}, {"additionalContext": "x"}, {"permissionDecision": "ask"}])
+@pytest.mark.parametrize("family", ["codex", "claude"])
+def test_whatever_else_is_meant_for_another_event_is_a_failure_of_a_guard(family: Any, specific: dict[str, Any]) -> None:
+    out = json.dumps({"hookSpecificOutput": {"hookEventName": "Stop", **specific}})
+    for event in ("PreToolUse", "UserPromptSubmit"):
+        assert read_answer(event, family, Ran(0, out, "")).decision == "ask"
+    asked = read_answer("PermissionRequest", family, Ran(0, out, ""))
+    assert (asked.status, asked.decision) == ("failed", "none")  # a person is asked

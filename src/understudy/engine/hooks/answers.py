@@ -115,10 +115,30 @@ def _specific(said: dict[str, Any], event: Event) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise _Wrong("its `hookSpecificOutput` is no object")
     specific = cast(dict[str, Any], value)
-    named = specific.get("hookEventName")
-    if named not in (None, event) and "permissionDecision" not in specific:
-        raise _Wrong(f"its `hookEventName` is {named!r}, and not {event}")
+    if not _says_no(specific) and not (event == "PreToolUse" and "permissionDecision" in specific):
+        _check_event(specific, event)
     return specific
+
+
+def _check_event(specific: Mapping[str, Any], event: Event) -> None:
+    named = specific.get("hookEventName")
+    if named not in (None, event):
+        raise _Wrong(f"its `hookEventName` is {named!r}, and not {event}")
+
+
+def _says_no(specific: Mapping[str, Any]) -> bool:
+    """In the words of any event: what clearly means no is a no, whatever it was printed for."""
+    decision = specific.get("decision")
+    behaves = cast(Mapping[str, Any], decision).get("behavior") if isinstance(decision, Mapping) else decision
+    return specific.get("permissionDecision") == "deny" or behaves in ("deny", "block")
+
+
+def _reason_of(said: Mapping[str, Any], specific: Mapping[str, Any]) -> str:
+    """Wherever it stands."""
+    decision = specific.get("decision")
+    inner: Mapping[str, Any] = cast(Mapping[str, Any], decision) if isinstance(decision, Mapping) else {}
+    texts = (specific.get("permissionDecisionReason"), inner.get("message"), specific.get("reason"), said.get("reason"))
+    return next((text for text in texts if isinstance(text, str) and text), "")
 
 
 def _text(table: Mapping[str, Any], key: str) -> str:
@@ -150,7 +170,9 @@ def _pre_tool_use(said: dict[str, Any], family: Family, event: Event) -> HookAns
     answer, specific = _common(said), _specific(said, event)
     permission = specific.get("permissionDecision")
     reason = _text(specific, "permissionDecisionReason") or _text(said, "reason")
-    if permission == "deny" or _blocks(said, may_approve=True):
+    if _says_no(specific):
+        return _denied(answer, _reason_of(said, specific))
+    if _blocks(said, may_approve=True):
         return _denied(answer, reason)
     if _stops(said):
         return _denied(answer, _text(said, "stopReason") or reason)
@@ -161,8 +183,8 @@ def _pre_tool_use(said: dict[str, Any], family: Family, event: Event) -> HookAns
         raise _Wrong("its `updatedInput` is no object")
     if changed is not None and family == "codex" and permission != "allow":
         raise _Wrong("it gives `updatedInput` without `permissionDecision: allow`")
-    if permission != "ask" and specific.get("hookEventName") not in (None, event):
-        raise _Wrong(f"its `hookEventName` is {specific.get('hookEventName')!r}, and not {event}")
+    if permission != "ask":
+        _check_event(specific, event)
     return msgspec.structs.replace(
         answer,
         decision=permission or "none",
@@ -179,6 +201,8 @@ def _denied(answer: HookAnswer, reason: str) -> HookAnswer:
 def _permission_request(said: dict[str, Any], family: Family, event: Event) -> HookAnswer:
     answer, specific = _common(said), _specific(said, event)
     decided = specific.get("decision")
+    if _says_no(specific) and not isinstance(decided, dict):
+        return _denied(answer, _reason_of(said, specific))
     if decided is None:
         return _denied(answer, _text(said, "reason")) if _blocks(said, may_approve=True) else answer
     if not isinstance(decided, dict):
@@ -196,10 +220,14 @@ def _permission_request(said: dict[str, Any], family: Family, event: Event) -> H
 
 def _user_prompt_submit(said: dict[str, Any], family: Family, event: Event) -> HookAnswer:
     answer, specific = _common(said), _specific(said, event)
+    if _says_no(specific):
+        return _denied(answer, _reason_of(said, specific))
     if _blocks(said):
         return _denied(answer, _text(said, "reason"))
     if _stops(said):
         return _stopped(answer, said, "deny")
+    if (permission := specific.get("permissionDecision")) not in (None, "allow"):
+        raise _Wrong(f"its `permissionDecision` is {permission!r}, which is none of this event")
     return msgspec.structs.replace(answer, context=_cut(_text(specific, "additionalContext")))
 
 
@@ -221,7 +249,9 @@ def _session_start(said: dict[str, Any], family: Family, event: Event) -> HookAn
 
 
 def _pre_compact(said: dict[str, Any], family: Family, event: Event) -> HookAnswer:
-    answer = _common(said)
+    answer, specific = _common(said), _specific(said, event)
+    if _says_no(specific):
+        return _denied(answer, _reason_of(said, specific))
     if _stops(said):
         return _denied(answer, _text(said, "stopReason"))
     return _denied(answer, _text(said, "reason")) if _blocks(said) else answer
