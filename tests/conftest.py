@@ -116,3 +116,15 @@ def a_store_of_its_own(request: pytest.FixtureRequest, tmp_path_factory: pytest.
     os.environ["UNDERSTUDY_STORE_URL_FILE"] = str(file)
     yield
     del os.environ["UNDERSTUDY_STORE_URL_FILE"]
+
+
+@pytest.fixture(autouse=True)
+def _log_is_left_as_it_was() -> Generator[None]:
+    """What a test leaves of our logger's settings would blind those after it that read what is logged."""
+    log = logging.getLogger("understudy")
+    before = log.level, log.propagate, log.disabled
+    yield
+    left = log.level, log.propagate, log.disabled
+    log.setLevel(before[0])
+    log.propagate, log.disabled = before[1:]
+    assert left == before, "this test has changed the settings of our logger"

@@ -298,11 +298,15 @@ def _settings(config: Config) -> Iterator[Row]:
 def run_files(options: Namespace) -> int:
     home = find_home(os.environ)
     config = load_config(home, Overrides(model="none"), cli=read_overrides(options), server_cwd=Path.cwd(), env=os.environ)
-    logging.getLogger("understudy").setLevel(logging.ERROR)  # what is wrong is a row
+    log = logging.getLogger("understudy")
+    level = log.level
+    log.setLevel(logging.ERROR)  # what is wrong is a row
     try:
         rows = list(survey(config))
     except OSError as error:
         raise ConfigError(f"{error.filename}: {error.strerror}") from None
+    finally:
+        log.setLevel(level)
     if options.json:
         print(json.dumps({"folder": str(config.cwd), "files": [row.as_json() for row in rows]}, indent=2))
     else:
