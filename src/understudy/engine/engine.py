@@ -182,7 +182,7 @@ class Engine:
         Whoever means to send (`to_send`) need not see the newest of it first: sending looks for itself.
         """
         conversation = await self._find(conversation_id)
-        if conversation.is_shared and not to_send and not conversation.claim.is_held:
+        if conversation.is_shared and not to_send and not conversation.has_claim:
             position = (await self.log.positions([conversation_id])).get(conversation_id)
             if position is None:  # another process has deleted it
                 await conversation.note_deleted()
@@ -401,7 +401,7 @@ class Engine:
         if log.is_remote:
             conversation.fixes = partial(self.pinned, conversation)
             self._commands.held_by(self.log.when_renewed)
-        conversation.beginning.workspaces = conversation.running.workspaces = self.workspaces
+        conversation.works_in(self.workspaces)
         return conversation
 
     def in_hand(self) -> "InHand":

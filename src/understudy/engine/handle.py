@@ -105,7 +105,8 @@ class Handle:
         self.pace = engine.pace  # for what takes a front end long
         self._engine = engine
         self._conversation = conversation
-        if not caller.may("read", conversation.tail.state.owner):
+        self._tail = conversation.tail
+        if not caller.may("read", self._tail.state.owner):
             raise UnknownConversation(f"no conversation {conversation.id}")
         if engine.observer is not None:
             engine.observer.reached(conversation.id)
@@ -154,7 +155,7 @@ class Handle:
             if op.message.terms is not None:
                 self._check_budget(op.message)
         elif isinstance(op, Undo):
-            op = msgspec.structs.replace(op, approves=self.caller.may("approve", self._conversation.tail.state.owner))
+            op = msgspec.structs.replace(op, approves=self.caller.may("approve", self._tail.state.owner))
         elif isinstance(op, Decide):
             if op.decision in ("approved", "approved_for_session") and self._asks_for_budget(op.call_id):
                 self.check_right("budget")
@@ -163,7 +164,7 @@ class Handle:
 
     def _check_budget(self, message: UserMessage) -> None:
         """Raises `LacksRight` where it asks for more than is configured, without the right to, and `ConfigError`."""
-        owner = self._conversation.tail.state.owner
+        owner = self._tail.state.owner
         if message.terms is None or message.terms.budget is None or self.caller.may("budget", owner):
             return
         from understudy.engine.turn.budgets import check_budget  # few messages have one
@@ -172,14 +173,14 @@ class Handle:
         check_budget(self.caller, owner, message.terms.budget, config)
 
     def _asks_for_budget(self, call_id: str) -> bool:
-        question = self._conversation.tail.state.questions.get(call_id)
+        question = self._tail.state.questions.get(call_id)
         if question is None:  # another process may have put it, which is not seen here yet
             return call_id.startswith(BUDGET_CALL)
         return isinstance(question, BudgetAsked)
 
     def check_right(self, right: Right) -> None:
         """Raises `LacksRight`."""
-        if not self.caller.may(right, owner := self._conversation.tail.state.owner):
+        if not self.caller.may(right, owner := self._tail.state.owner):
             reason = f"{self.caller.name} does not have the right to {right} on conversation {self.id}"
             raise LacksRight(reason, right, on_others=owner != self.caller.name)
 
@@ -270,7 +271,7 @@ class Handle:
         `after`: the record after which it begins; without it, what had been shown before is left out. `only_its_turn`: it is shown
         the turn of its message and no other. `outlet`: where it may fall behind a slow client.
         """
-        rights = self.caller.rights_on(self._conversation.tail.state.owner)
+        rights = self.caller.rights_on(self._tail.state.owner)
         return Following(
             self._conversation,
             viewer,
@@ -289,7 +290,7 @@ class Handle:
 
     @property
     def facts(self) -> Facts:
-        state = self._conversation.tail.state
+        state = self._tail.state
         overrides = state.overrides
         return Facts(
             state.owner,
@@ -307,16 +308,16 @@ class Handle:
 
     @property
     def running_turn(self) -> str | None:
-        return self._conversation.tail.state.turn
+        return self._tail.state.turn
 
     @property
     def queued(self) -> tuple[UserMessage, ...]:
         """Messages that wait for turns of their own."""
-        return tuple(self._conversation.tail.state.queued.values())
+        return tuple(self._tail.state.queued.values())
 
     def has_message(self, message_id: str) -> bool:
         """Whether the message is in the log, as far as it is known here."""
-        return message_id in self._conversation.tail.state.message_ends
+        return message_id in self._tail.state.message_ends
 
     async def find_message(self, is_it: Callable[[str], bool], after: int) -> str | None:
         """The id of a message that was sent, also of one that no turn has read yet. It is not in the log before record `after`."""
@@ -325,11 +326,11 @@ class Handle:
         return await seek_message(self._conversation, self._engine.log, is_it, after)
 
     def open_question(self, call_id: str) -> Question | None:
-        return self._conversation.tail.state.questions.get(call_id)
+        return self._tail.state.questions.get(call_id)
 
     def asked_at(self, call_id: str) -> float:
         """When the open question was put, as `Decide.asked_at` has it: an answer names it, so that it hits no later question."""
-        return self._conversation.tail.state.asked_at.get(call_id, 0.0)
+        return self._tail.state.asked_at.get(call_id, 0.0)
 
     @property
     def questions_wait(self) -> bool:
@@ -339,7 +340,7 @@ class Handle:
     @property
     def only_looks(self) -> bool:
         """Whether the caller has no say in what becomes of the turns."""
-        return not self.caller.may("run", self._conversation.tail.state.owner)
+        return not self.caller.may("run", self._tail.state.owner)
 
     def can_be_answered(self) -> bool:
         """Whether anyone who follows could answer a question."""
@@ -347,35 +348,35 @@ class Handle:
 
     def message_of_turn(self, turn: str) -> str | None:
         """The id of the message that began it."""
-        return self._conversation.tail.state.turn_messages.get(turn)
+        return self._tail.state.turn_messages.get(turn)
 
     def turn_of_message(self, message_id: str) -> str | None:
         """The turn that the message began; None where it joined another, or has not begun one yet."""
-        return next((turn for turn, message in self._conversation.tail.state.turn_messages.items() if message == message_id), None)
+        return next((turn for turn, message in self._tail.state.turn_messages.items() if message == message_id), None)
 
     def going_on(self) -> GoingOn:
         return GoingOn(self.running_turn, self.commands_going_on())
 
     def commands_going_on(self) -> tuple[RunningCommand, ...]:
-        return sessions.commands() if (sessions := self._conversation.tail.state.sessions).running else ()
+        return sessions.commands() if (sessions := self._tail.state.sessions).running else ()
 
     def under_way(self) -> tuple[CommandStarted | PatchStarted | ToolCallBegan, ...]:
         """What calls of the model have begun and not ended."""
-        return tuple(self._conversation.tail.state.running.values())
+        return tuple(self._tail.state.running.values())
 
     def not_begun(self) -> tuple[FunctionCall, ...]:
         """Calls of the model that wait for their turn, or for an answer to a question."""
-        state = self._conversation.tail.state
+        state = self._tail.state
         return tuple(call for call in state.calls.values() if call.call_id not in state.running)
 
     @property
     def last_turn(self) -> str | None:
         """That has begun, whether or not it is over."""
-        return next(reversed(self._conversation.tail.state.ledger.turns), None)
+        return next(reversed(self._tail.state.ledger.turns), None)
 
     def work_of(self, turn: str) -> Work | None:
         """What a turn did; None where it was too long ago: `read_work` looks further back."""
-        return self._conversation.tail.state.ledger.turns.get(turn)
+        return self._tail.state.ledger.turns.get(turn)
 
     async def read_work(self, turn: str) -> Work | None:
         """What any turn did. None: there is no such turn."""
@@ -387,7 +388,7 @@ class Handle:
 
     def with_changes(self, overrides: Overrides) -> Overrides:
         """What a message with these overrides would run with."""
-        return with_changes(self._conversation.tail.state.overrides, overrides)
+        return with_changes(self._tail.state.overrides, overrides)
 
     def config_with(self, overrides: Overrides) -> Config:
         """Its configuration. Raises `ConfigError`."""
@@ -400,7 +401,7 @@ class Handle:
     @property
     def published(self) -> int:
         """The last record that may be shown."""
-        return self._conversation.tail.broadcast.published
+        return self._tail.broadcast.published
 
     async def read(self, after: int, limit: int | None = None) -> Sequence[Entry]:
         """Entries that may be shown, from the store."""

@@ -15,11 +15,13 @@ BYTES_OF_ONE = 32 * 1024  # of one without any history
 BYTES_OF_A_BYTE = 2  # of one, for each byte of the JSON that its history has
 BUSY_SECONDS = 10.0  # since it was used last: whoever answers without pause is not put away between two messages
 LOOKED_AT = 8  # conversations, whether they may be put away, for each that is used: thousands may be busy
+_UNUSED = (0, 0.0)
 
 
 class Remembered:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.all: dict[ConversationId, Conversation] = {}  # in order of use
+        self._uses: dict[ConversationId, tuple[int, float]] = {}  # the bytes of each when it was used last, and when that was
         self._loop = loop
         self._bytes = 0
 
@@ -29,26 +31,28 @@ class Remembered:
         known.pop(conversation.id, None)
         known[conversation.id] = conversation
         size = BYTES_OF_ONE + BYTES_OF_A_BYTE * conversation.tail.size
-        self._bytes += size - conversation.counted_bytes
-        conversation.counted_bytes = size
-        conversation.used_at = self._loop.time()
+        before, _ = self._uses.get(conversation.id, _UNUSED)
+        self._bytes += size - before
+        now = self._loop.time()
+        self._uses[conversation.id] = size, now
         if self._bytes > MOST_BYTES:
-            self._put_some_away(conversation.used_at)
+            self._put_some_away(now)
 
     def forget(self, conversation: Conversation) -> None:
         """It is not the one that is found from now on; who has it goes on with it."""
         if self.all.get(conversation.id) is conversation:
             del self.all[conversation.id]
-            self._bytes -= conversation.counted_bytes
-            conversation.counted_bytes = 0
+            size, _ = self._uses.pop(conversation.id)
+            self._bytes -= size
 
     def _put_some_away(self, now: float) -> None:
         for each in tuple(islice(self.all.values(), LOOKED_AT)):
-            if self._bytes <= MOST_BYTES or now - each.used_at < BUSY_SECONDS:
+            if self._bytes <= MOST_BYTES or now - self._uses[each.id][1] < BUSY_SECONDS:
                 return  # all that follow were used later
             if each.is_quiet:
                 self.forget(each)
                 each.forget()
             else:  # behind all others, so that it is not looked at each time
-                each.used_at = now
+                size, _ = self._uses[each.id]
+                self._uses[each.id] = size, now
                 self.all[each.id] = self.all.pop(each.id)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from understudy.engine.services.turns_at_work import TurnsAtWork
     from understudy.engine.turn.accounts import Accounts
     from understudy.engine.viewers.shared_pages import SharedPages
+    from understudy.engine.workspaces.workspaces import Workspaces
     from understudy.tools.unsaved_texts import UnsavedTexts
 
 logger = logging.getLogger(__name__)
@@ -84,8 +85,6 @@ class Conversation(Shell):
             self._stop_what_runs,
             self._release_soon,
         )
-        self.used_at = 0.0  # by the clock of the loop
-        self.counted_bytes = 0  # of memory, when it was used last
         self._wanted_by = 0  # those who wait for the log outside the queue: to have it read, deleted or archived
         self.on_watch_needed = on_watch_needed
 
@@ -118,6 +117,10 @@ class Conversation(Shell):
     def is_observed_by(self, observer: "Observer | None", at_work: "TurnsAtWork | None", accounts: "Accounts | None") -> None:
         self.tail.observer = observer
         self.running.at_work, self.running.accounts = at_work, accounts
+
+    def works_in(self, workspaces: "Callable[[], Workspaces]") -> None:
+        """Where the workspaces are that it may have been given; they are loaded once one is needed."""
+        self.beginning.workspaces = self.running.workspaces = workspaces
 
     @property
     def is_busy(self) -> bool:

@@ -59,7 +59,7 @@ async def _until_done(
             return Accepted()
         if way_of(op).is_so(conversation, op):
             return Accepted(effective=False)
-        if conversation.claim.is_elsewhere:
+        if conversation.is_on_another_host:
             continue
         let_go = conversation.is_written and not await conversation.is_claimed()  # perhaps before it read the letter
         if let_go and not (accepted := await submit(op)).posted:

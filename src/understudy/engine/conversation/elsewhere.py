@@ -66,7 +66,7 @@ class Elsewhere:
             return
         if shell.depends_on_others and shell.phase in MAY_BEGIN and not await shell.is_claimed():
             await self._take_over()
-            if shell.claim.is_elsewhere and shell.state.turn is not None:
+            if shell.is_on_another_host and shell.state.turn is not None:
                 await shell.show_text_elsewhere()
         elif shell.state.turn is not None:
             await shell.show_text_elsewhere()

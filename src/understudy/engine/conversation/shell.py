@@ -130,6 +130,11 @@ class Shell:
     # -- the claim, and who else has it
 
     @property
+    def is_on_another_host(self) -> bool:
+        """It was, when the claim was last asked for."""
+        return self.claim.is_elsewhere
+
+    @property
     def has_claim(self) -> bool:
         return self.claim.is_held
 
@@ -183,7 +188,7 @@ class Shell:
     async def committed(self) -> None:
         """Wait until all that is known here is in the log, and has been shown. Raises why it is not."""
         if not self.tail.idle:
-            await _until(self.tail.when_durable)
+            await until_durable(self.tail.when_durable)
 
     @property
     def is_written(self) -> bool:
@@ -200,11 +205,11 @@ class Shell:
         return await read_back(self._log, self.tail, self.pace, after, limit)
 
     async def erase(self) -> None:
-        await _until(lambda told: self._log.delete(self.id, told))
+        await until_durable(lambda told: self._log.delete(self.id, told))
 
     async def put_away(self, *, archived: bool) -> None:
         """The store has it among the archived ones, or not."""
-        await _until(lambda told: self._log.archive(self.id, archived, told))
+        await until_durable(lambda told: self._log.archive(self.id, archived, told))
 
     # -- letters, to the process that has it and from others
 
@@ -442,7 +447,3 @@ class Shell:
         broken = self.tail.failure is not None
         turn, claimed = bool(self.running), self.claim.is_held
         self.standing.note(kept(known=self.tail.state.last_seq > 0, claimed=claimed, turn=turn, broken=broken))
-
-
-async def _until(ask: Callable[[Any], None]) -> None:
-    await until_durable(ask)

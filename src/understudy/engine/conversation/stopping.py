@@ -56,7 +56,7 @@ async def _until_over(
         await conversation.look()  # another process runs the turn, or did: it may have ended it meanwhile, or died
         if end.over.done() or await conversation.is_claimed() or not conversation.is_written or conversation.unread:
             continue
-        if conversation.claim.is_elsewhere and end.turn and conversation.state.turn == end.turn:
+        if conversation.is_on_another_host and end.turn and conversation.state.turn == end.turn:
             continue  # it was left there
         if end.turn and conversation.state.turn == end.turn:
             await submit(Interrupt(end.turn))

@@ -30,7 +30,7 @@ class Compacting(Way[Compact]):
         try:
             inbox = await shell.take_claim()
         except ConversationBusy:
-            if shell.claim.is_elsewhere and shell.state.turn is None and not shell.state.history.can_be_summed_up:
+            if shell.is_on_another_host and shell.state.turn is None and not shell.state.history.can_be_summed_up:
                 raise BadRequest(NOTHING_TO_COMPACT) from None
             shell.post(op)
             return Accepted(turn=shell.state.turn or "", joined=True)

@@ -80,7 +80,8 @@ def _fixed(shell: "Shell", op: Send) -> Send:
     """With the folders of this machine that its message changes to, as they are now. Raises `ConfigError`."""
     if op.message.parent_message_id is not None and shell.turn_runs:
         raise BadRequest(FORK_WHILE_RUNNING)
-    return op if shell.fixes is None else shell.fixes(op)
+    fixes = shell.fixes
+    return op if fixes is None else fixes(op)
 
 
 def _join(shell: "Shell", record: UserMessage) -> Accepted:
@@ -95,7 +96,7 @@ def _join(shell: "Shell", record: UserMessage) -> Accepted:
 
 def _send_elsewhere(shell: "Shell", op: Send) -> Accepted:
     record = op.message
-    runs = not shell.claim.is_elsewhere or shell.state.turn is not None
+    runs = not shell.is_on_another_host or shell.state.turn is not None
     if runs and record.parent_message_id is not None:
         raise BadRequest(FORK_WHILE_RUNNING)
     shell.post(op)
