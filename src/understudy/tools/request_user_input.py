@@ -5,6 +5,7 @@ import msgspec
 from understudy.errors import ToolError
 from understudy.protocol.items import FunctionCall
 from understudy.protocol.records import InputOption, InputQuestion
+from understudy.text import make_visible
 from understudy.tools.calls import ToolOutput, read_arguments
 from understudy.tools.tool import ToolContext
 
@@ -54,6 +55,8 @@ def _question(params: QuestionParams, number: int) -> InputQuestion:
     texts = (params.question, params.header, *(text for option in options for text in (option.label, option.description)))
     if not params.question.strip() or any(not option.label.strip() for option in options):
         raise ToolError(f"request_user_input: question {number} and each label of its options need words")
+    if make_visible(" ".join(name.split())) != name:  # clients show it as the name of a field
+        raise ToolError(f"request_user_input: the id of question {number} should be a plain word")
     if len({option.label for option in options}) < len(options):
         raise ToolError(f"request_user_input: the options of question {number} need different labels")
     if len(options) > MOST_OPTIONS or len(name) > MOST_OF_NAME or any(len(text) > MOST_CHARACTERS for text in texts):
