@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from understudy import __version__
+from understudy.servers.items.shapes import Update
 from understudy.servers.rest.failures import Failure
 from understudy.servers.rest.routes import ROUTES, TAGS, Route
 
@@ -25,8 +26,9 @@ _ALWAYS = {
 @cache
 def openapi_document() -> bytes:
     kinds = [kind for route in ROUTES for kind in (route.answer, route.query, route.body) if kind is not None]
-    schemas, components = msgspec.json.schema_components([*dict.fromkeys(kinds), Failure], ref_template=_REF)
-    by_kind = dict(zip([*dict.fromkeys(kinds), Failure], schemas, strict=True))
+    described = [*dict.fromkeys(kinds), Failure, Update]  # the last one is what each event of a stream of items holds
+    schemas, components = msgspec.json.schema_components(described, ref_template=_REF)
+    by_kind = dict(zip(described, schemas, strict=True))
     queries = {by_kind[route.query]["$ref"].rpartition("/")[2] for route in ROUTES if route.query is not None}
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:
