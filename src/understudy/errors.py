@@ -59,6 +59,8 @@ def what_is_lacking(error: BaseException) -> str | None:
     """What the machine has run out of, where that is why something failed."""
     if isinstance(error, MemoryError):
         return _LACKS[errno.ENOMEM]
+    if isinstance(error, RuntimeError) and "start new thread" in str(error):
+        return _LACKS[errno.EAGAIN]
     return _LACKS.get(error.errno or 0) if isinstance(error, OSError) else None
 
 

@@ -92,3 +92,30 @@ def test_a_file_that_does_not_fit_on_the_disk_is_named_and_nothing_of_it_is_left
     assert done.stderr == f"understudy: {program.home / file} cannot be written: File too large\n"
     left = [name for folder in (program.home, program.home / "understudy") for name in os.listdir(folder)]
     assert [name for name in left if name.startswith(".")] == []
+
+
+# Starts a program that can start no thread: there is no room for a stack. So it is also for root, whom no limit on processes holds.
+WITHOUT_THREADS = """
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_STACK, (1 << 36, resource.getrlimit(resource.RLIMIT_STACK)[1]))
+resource.setrlimit(resource.RLIMIT_AS, (1 << 34, 1 << 34))
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere stacks are not bounded so")
+@pytest.mark.parametrize("words", [("exec", "--skip-git-repo-check", "hi"), ("doctor",), ("mcp-server",)])
+def test_where_no_thread_can_be_started_that_is_said_without_a_traceback(program: Program, words: tuple[str, ...]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_THREADS, sys.executable, "-m", "understudy", *words],
+        cwd=program.cwd,
+        env=program.environment(),
+        input='{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "codex", "arguments": {"prompt": "hi"}}}\n',
+        capture_output=True,
+        text=True,
+        timeout=LONGEST,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+    assert words == ("doctor",) or "no more processes or threads can be started" in done.stdout + done.stderr, done

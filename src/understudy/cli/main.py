@@ -59,6 +59,13 @@ def main() -> int:
         return run(words)
     except KeyboardInterrupt:  # a command that has something to end does so itself
         return INTERRUPTED
+    except (OSError, RuntimeError, MemoryError) as error:
+        from understudy.errors import what_is_lacking
+
+        if (lack := what_is_lacking(error)) is None:
+            raise
+        os.write(2, f"understudy: {lack}\n".encode())
+        return 1
 
 
 def _leaving_a_bundle(code: int, has_bundle: bool) -> int:
