@@ -57,6 +57,7 @@ async def test_those_of_the_first_version_are_brought_up_to_date_with_all_that_i
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("DROP TABLE texts, indexed, hosts, workspaces, beginnings")
         connection.execute("ALTER TABLE conversations DROP COLUMN host, DROP COLUMN folder")
+        connection.execute("DROP INDEX workers_by_host")
         connection.execute("UPDATE about SET version = 1")
     made = await named(program, url).run_aside("store", "init")
     assert (made.code, made.err) == (0, "")

@@ -90,7 +90,7 @@ async def _drain(name: str, seconds: float) -> int:
         loop = asyncio.get_running_loop()
         give_up = loop.time() + seconds
         while True:
-            row = next(row for row in await hosts.all() if row.name == name)
+            (row,) = await hosts.all(name)
             if row.state == "away" or row.at_work == 0:
                 print(f"{name}: nothing runs there any more, and nothing new begins")
                 return 0

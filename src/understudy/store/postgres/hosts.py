@@ -20,7 +20,7 @@ SELECT h.name, h.address, extract(epoch FROM greatest(w.seen, h.seen))::float8,
     CASE WHEN h.worker IS NULL OR w.id IS NULL OR w.seen + w.lease <= clock_timestamp() THEN 'away' ELSE h.state END,
     (SELECT count(*) FROM conversations v WHERE v.host = h.name), (SELECT count(*) FROM workspaces s WHERE s.host = h.name),
     (SELECT count(*) FROM claims k WHERE k.worker = h.worker)
-FROM hosts h LEFT JOIN workers w ON w.id = h.worker ORDER BY h.name
+FROM hosts h LEFT JOIN workers w ON w.id = h.worker WHERE h.name = %s OR %s::text IS NULL ORDER BY h.name
 """
 
 
@@ -149,8 +149,9 @@ class Hosts:
 
     # -- of whoever asks
 
-    async def all(self) -> Sequence[HostRow]:
-        return [HostRow(*row) for row in await self._rows(HOSTS)]
+    async def all(self, name: str | None = None) -> Sequence[HostRow]:
+        """Or the one of this name."""
+        return [HostRow(*row) for row in await self._rows(HOSTS, name, name)]
 
     async def drain(self, name: str) -> bool:
         """Nothing new is begun there. False: there is no such host."""

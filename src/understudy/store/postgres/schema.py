@@ -110,6 +110,7 @@ MIGRATIONS: tuple[str, ...] = (
     );
     ALTER TABLE conversations ADD COLUMN host text, ADD COLUMN folder text;  -- none: whoever claims it first has it
     CREATE INDEX conversations_by_workspace ON conversations(host, folder);
+    CREATE INDEX workers_by_host ON workers(host);
     """,
 )
 

@@ -27,8 +27,8 @@ CREATE OR REPLACE FUNCTION u_waiting(name_ text) RETURNS TABLE(id text) LANGUAGE
     SELECT v.id FROM conversations v WHERE v.host = name_ AND v.number IN (SELECT conversation FROM inbox) AND NOT EXISTS (
         SELECT 1 FROM claims k JOIN workers w ON w.id = k.worker
             WHERE k.conversation = v.number AND w.seen + w.lease > clock_timestamp())
-    UNION SELECT v.id FROM claims k JOIN conversations v ON v.number = k.conversation LEFT JOIN workers w ON w.id = k.worker
-        WHERE v.host = name_ AND (w.id IS NULL OR w.seen + w.lease <= clock_timestamp());
+    UNION SELECT v.id FROM workers w JOIN claims k ON k.worker = w.id JOIN conversations v ON v.number = k.conversation
+        WHERE w.host = name_ AND w.seen + w.lease <= clock_timestamp() AND v.host = name_;
 $$;
 
 -- Where the folder is known, there and nowhere else; else on the host that has the fewest. `there_`: somebody serves it.
@@ -47,8 +47,9 @@ BEGIN
 END $$;
 
 CREATE OR REPLACE FUNCTION u_room() RETURNS text LANGUAGE sql VOLATILE AS $$
-    SELECT h.name FROM hosts h JOIN workers w ON w.id = h.worker WHERE h.state = 'ready' AND w.seen + w.lease > clock_timestamp()
-        ORDER BY (SELECT count(*) FROM workspaces s WHERE s.host = h.name), h.name LIMIT 1;
+    SELECT h.name FROM hosts h JOIN workers w ON w.id = h.worker
+        LEFT JOIN (SELECT host, count(*) AS many FROM workspaces GROUP BY host) s ON s.host = h.name
+        WHERE h.state = 'ready' AND w.seen + w.lease > clock_timestamp() ORDER BY coalesce(s.many, 0), h.name LIMIT 1;
 $$;
 
 -- What is to be begun on this host, with what nobody had room for before.
