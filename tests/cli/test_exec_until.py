@@ -36,5 +36,5 @@ async def test_it_is_contained_and_given_up_after_twenty_tries(tmp_path: Path) -
 async def test_an_empty_command_is_an_error(tmp_path: Path) -> None:
     async with ScriptedModel([]) as model:
         run = await place(model, tmp_path).json("--until", " ", "make it")
-    assert run.code == 1
+    assert run.code == 2
     assert "--until needs a command" in run.err

@@ -235,7 +235,9 @@ def _carry_out(words: list[str]) -> int:
 
             return show_topic(" ".join(words[1:]))
         words = [*words[1:], "--help"]
-    if words == ["version"]:
+    if words[:1] == ["version"]:
+        if len(words) > 1:
+            wrong_usage("`version` takes no arguments")
         words = ["--version"]
     if words[command_at(words) :][:1] and words[command_at(words)] in EXEC_WORDS:
         words = place_behind(words, lambda _: True)

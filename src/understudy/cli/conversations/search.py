@@ -7,9 +7,11 @@ import sys
 from argparse import Namespace
 from typing import Any
 
+from understudy.cli.parsing import wrong_usage
 from understudy.cli.stored import home, open_stored, rfc3339
 from understudy.cli.waiting import wait_for
 from understudy.engine.services.searching import mask_of
+from understudy.errors import BadRequest
 from understudy.store.opening import store_exists
 from understudy.store.search.asked import Found, Hit, Wanted, read_since
 from understudy.store.search.words import read_question
@@ -19,6 +21,20 @@ MOST_PATIENT = 86_400.0
 
 
 def run(options: Namespace) -> int:
+    try:
+        wanted = _wanted(options)
+    except BadRequest as error:
+        wrong_usage(str(error))
+    found = wait_for(lambda: _find(wanted)) if store_exists(home()) else Found((), None)
+    if options.json:
+        print(json.dumps({"hits": [_as_json(hit) for hit in found.hits], "next": found.next}, indent=2))
+    else:
+        _print(found)
+    return 0
+
+
+def _wanted(options: Namespace) -> Wanted:
+    """Raises `BadRequest`."""
     wanted = Wanted(
         words=" ".join(options.words),
         folder=None if options.folder is None else os.path.abspath(options.folder),
@@ -28,12 +44,7 @@ def run(options: Namespace) -> int:
         cursor=options.cursor,
     )
     read_question(wanted.words)
-    found = wait_for(lambda: _find(wanted)) if store_exists(home()) else Found((), None)
-    if options.json:
-        print(json.dumps({"hits": [_as_json(hit) for hit in found.hits], "next": found.next}, indent=2))
-    else:
-        _print(found)
-    return 0
+    return wanted
 
 
 async def _find(wanted: Wanted) -> Found:

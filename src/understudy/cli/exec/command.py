@@ -88,7 +88,7 @@ def _complain(text: str) -> int:
 
 
 def _run(request: ExecRequest, early: Sequence[int]) -> int:
-    from understudy.cli.exec.input import ExecTask, images_or_words, read_budget, read_prompt, read_schema
+    from understudy.cli.exec.input import ExecTask, check_until, images_or_words, read_budget, read_prompt, read_schema
 
     if not (request.begins or request.last) and request.thread is None:  # before a prompt is waited for
         text = f"`exec {request.action}` needs the id of a conversation, or --last for the newest one of this folder"
@@ -100,6 +100,7 @@ def _run(request: ExecRequest, early: Sequence[int]) -> int:
         return places_from(request)
 
     with _interruptible(early):
+        check_until(request)
         schema, budget = read_schema(request, find_places), read_budget(request)
         images = images_or_words(request.images, find_places) if request.images else []
         prompt = "" if request.action == "review" and request.prompt is None else read_prompt(request)

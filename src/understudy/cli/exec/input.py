@@ -7,7 +7,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import msgspec
 
@@ -240,7 +240,7 @@ def read_schema(request: ExecRequest, find_places: "Callable[[], Places]") -> di
 
 
 def read_budget(request: ExecRequest) -> Budget | None:
-    """`tokens=1000`, several of them with commas or by giving the option again. Raises `BadRequest`."""
+    """`tokens=1000`, several of them with commas or by giving the option again."""
     if not request.budget:
         return None
     limits: dict[str, float] = {}
@@ -249,7 +249,7 @@ def read_budget(request: ExecRequest) -> Budget | None:
         name = name.strip().replace("-", "_")
         if name not in BUDGET_LIMITS or not equals:
             known = ", ".join(BUDGET_LIMITS)
-            raise BadRequest(f"`--budget {visible(part)}` is not understood: write LIMIT=N, where LIMIT is {known}")
+            _wrong_usage(f"`--budget {visible(part)}` is not understood: write LIMIT=N, where LIMIT is {known}")
         limits[name] = _amount(part, amount, whole=name in ("tokens", "requests"))
     return Budget(**cast(dict[str, Any], limits))
 
@@ -262,5 +262,17 @@ def _amount(part: str, text: str, *, whole: bool) -> float:
         amount = 0
     if not 0 < amount < 2**63:
         kind = "a whole number" if whole else "a number"
-        raise BadRequest(f"`--budget {visible(part)}` is not understood: {kind} above 0 is wanted")
+        _wrong_usage(f"`--budget {visible(part)}` is not understood: {kind} above 0 is wanted")
     return amount
+
+
+def check_until(request: ExecRequest) -> None:
+    command = request.until
+    if command is not None and (not command.strip() or "\0" in command or not is_unicode(command)):
+        _wrong_usage("--until needs a command, as text")
+
+
+def _wrong_usage(text: str) -> NoReturn:
+    from understudy.cli.parsing import wrong_usage  # few command lines are wrong
+
+    wrong_usage(text)

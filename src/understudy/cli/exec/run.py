@@ -166,7 +166,7 @@ def _hide_memory() -> None:
 
 
 async def _terms(task: ExecTask) -> Terms | None:
-    until = _read_until(task.request.until)
+    until = task.request.until or ""
     if task.schema is None and task.budget is None and not until:
         return None
     if task.schema is not None:
@@ -176,15 +176,6 @@ async def _terms(task: ExecTask) -> Terms | None:
         if problem is not None:
             raise BadRequest(f"output schema {task.request.output_schema} cannot be used: {problem}")
     return Terms(task.schema, task.budget, insists=not task.request.json or task.review is not None, until=until)
-
-
-def _read_until(command: str | None) -> str:
-    """Raises `BadRequest`."""
-    if command is None:
-        return ""
-    if not command.strip() or "\0" in command or not is_unicode(command):
-        raise BadRequest("--until needs a command, as text")
-    return command
 
 
 async def _open(engine: Engine, request: ExecRequest) -> tuple[Handle, Config, Overrides | None]:

@@ -53,9 +53,7 @@ def run(options: Namespace) -> int:
 def _add(path: Path, tokens: tuple[NamedToken, ...], options: Namespace) -> int:
     name: str = options.name
     if not NAME.fullmatch(name) or name == LOCAL_NAME:
-        raise BadRequest(
-            f"`{name}` cannot be the name of a token: use letters, digits, `.`, `_`, `@` and `-`, and not `{LOCAL_NAME}`"
-        )
+        wrong_usage(f"`{name}` cannot be the name of a token: use letters, digits, `.`, `_`, `@` and `-`, and not `{LOCAL_NAME}`")
     if any(token.name == name for token in tokens):
         raise BadRequest(f"there is a token `{name}` already; revoke it first: understudy token revoke {name}")
     token = new_token()
