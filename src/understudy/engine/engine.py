@@ -144,14 +144,17 @@ class Engine:
         if self._workspaces is None:
             from understudy.engine.workspaces.workspaces import Workspaces
 
-            self._workspaces = Workspaces(self._find_home(), self._env, self.host_name, self._find)
+            self._workspaces = Workspaces(self._find_home(), self._env, self.host_name, self._find, has_hosts=self.log.is_remote)
         return self._workspaces
 
     async def make_ready(self, conversation: Conversation) -> None:
         """Whoever is about to work in its workspace finds it there. Raises `WorkspaceAway`."""
         if conversation.state.overrides.workspace is not None and not conversation.turn_runs:
-            read = partial(self.log.read, conversation.id)
-            await self.workspaces().make_ready(conversation.id, conversation.state, read)
+            workspaces, read = self.workspaces(), partial(self.log.read, conversation.id)
+            if self.log.is_remote:  # it may stand on another host
+                await workspaces.make_ready_here(conversation, read)
+            else:
+                await workspaces.make_ready(conversation.id, conversation.state, read)
 
     async def _create(
         self, conversation_id: ConversationId, caller: Caller, overrides: Overrides, thread_source: str | None, terms: Terms | None

@@ -3,8 +3,9 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -13,9 +14,10 @@ from understudy.config.store import WorkspaceSettings, read_store_choice, read_w
 from understudy.engine.log.fold import State
 from understudy.engine.workspaces.cloning import check_source, clone, is_allowed, make_folder, remove
 from understudy.engine.workspaces.git import is_folder
-from understudy.engine.workspaces.restoring import Kept, Restored, Restoring
-from understudy.engine.workspaces.saving import Find, Saving
-from understudy.errors import BadRequest, NotAllowed, WorkspaceAway, WorkspaceFailed
+from understudy.engine.workspaces.restoring import Kept as KeptSnapshot
+from understudy.engine.workspaces.restoring import Restored, Restoring
+from understudy.engine.workspaces.saving import Find, Kept, Saving
+from understudy.errors import BadRequest, ConversationBusy, NotAllowed, WorkspaceAway, WorkspaceFailed
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, Overrides, PatchStarted, Record, Workspace, WorkspaceMoved, WorkspaceSaveStarted
 
@@ -29,11 +31,17 @@ T = TypeVar("T")
 ReadLog = Callable[[int], Awaitable[Sequence[Entry]]]
 
 
+class Claimed(Kept, Protocol):
+    @property
+    def id(self) -> ConversationId: ...
+
+
 class Workspaces:
-    def __init__(self, home: Path, env: Mapping[str, str], host: str, find: Find) -> None:
-        """Raises `ConfigError`."""
+    def __init__(self, home: Path, env: Mapping[str, str], host: str, find: Find, *, has_hosts: bool = False) -> None:
+        """`has_hosts`: the log says on which of several hosts a workspace is. Raises `ConfigError`."""
         self.settings: WorkspaceSettings = read_workspaces(home, env)
         self.host = host or read_store_choice(home, env).host_name or os.uname().nodename
+        self._has_hosts = has_hosts
         self._root = os.path.realpath(self.settings.folder)
         self._notes = state_dir(home) / "snapshots"
         self._env = env
@@ -113,7 +121,7 @@ class Workspaces:
         folder = self._saving.folder_of(conversation_id)
         if kept_too and self.settings.snapshots is not None and is_folder(folder):
             self._saving.run(self._restoring.erase(conversation_id))
-        for path in (os.path.join(self._root, conversation_id), folder):
+        for path in (self.path_of(conversation_id), f"{self.path_of(conversation_id)}.old", folder):
             await asyncio.to_thread(remove, path)
         for name in ("moved", "lock"):
             (self._notes / f"{conversation_id}.{name}").unlink(missing_ok=True)
@@ -123,12 +131,14 @@ class Workspaces:
     async def make_ready(self, conversation_id: ConversationId, state: State, read: ReadLog) -> None:
         """Whatever is about to work in it finds it. Raises `WorkspaceAway` where it cannot be had."""
         workspace = state.overrides.workspace
-        if workspace is None or is_folder(workspace.path):
+        if workspace is None or (is_folder(workspace.path) and not self._is_outdated(conversation_id, state)):
             return
         if workspace.kind != "git":
             raise WorkspaceAway(_gone(workspace, self.host))
         try:
             async with self._saving.locked(conversation_id):
+                if self._is_outdated(conversation_id, state):
+                    await asyncio.to_thread(_put_aside, workspace.path)
                 if not is_folder(workspace.path):
                     await self._make_again(conversation_id, workspace, state, read)
         except WorkspaceFailed as error:
@@ -137,9 +147,30 @@ class Workspaces:
                 "The conversation can be read; it goes on once that can be reached"
             ) from None
 
+    async def make_ready_here(self, conversation: Claimed, read: ReadLog) -> None:
+        """The same, if the conversation is one of this host: whoever else is asked leaves it to that."""
+        conversation_id, workspace = conversation.id, conversation.state.overrides.workspace
+        if workspace is None or (is_folder(workspace.path) and not self._is_outdated(conversation_id, conversation.state)):
+            return
+
+        async def make() -> None:
+            with suppress(ConversationBusy):
+                await conversation.take_claim()
+                await self.make_ready(conversation_id, conversation.state, read)
+
+        await conversation.alone(make())
+
+    def _is_outdated(self, conversation_id: ConversationId, state: State) -> bool:
+        """What stands here is from before the conversation went to another host, from which it comes back now."""
+        workspace = state.overrides.workspace
+        if not self._has_hosts or workspace is None or workspace.kind != "git" or not is_folder(workspace.path):
+            return False
+        host = workspace.host if state.moved is None else state.moved.host
+        return bool(host) and host != self.host and self.moved(conversation_id) is None
+
     async def _make_again(self, conversation_id: ConversationId, workspace: Workspace, state: State, read: ReadLog) -> None:
         saved = state.saved
-        known = None if saved is None else Kept(saved.ref, saved.commit, saved.turn)
+        known = None if saved is None else KeptSnapshot(saved.ref, saved.commit, saved.turn)
         kept = await self._restoring.newest(conversation_id, known)
         remove(self._saving.folder_of(conversation_id))  # of a workspace that is gone
         lost = list(await self._restoring.make(msgspec.structs.replace(workspace, path=self._place(workspace)), kept))
@@ -197,6 +228,11 @@ class Workspaces:
         await self._saving.close()
 
 
+def _put_aside(path: str) -> None:
+    remove(f"{path}.old")
+    os.rename(path, f"{path}.old")
+
+
 def _gone(workspace: Workspace, host: str) -> str:
     if workspace.host and workspace.host != host:
         return (
@@ -207,7 +243,7 @@ def _gone(workspace: Workspace, host: str) -> str:
     return f"the workspace {workspace.path} is gone, and nothing was kept of it: {how}, or begin a new conversation"
 
 
-async def _changes_after(kept: Kept | None, state: State, read: ReadLog) -> list[str]:
+async def _changes_after(kept: KeptSnapshot | None, state: State, read: ReadLog) -> list[str]:
     """What was done in turns that the snapshot does not know."""
     last = int(kept.turn) if kept is not None and kept.turn.isdigit() else 0
     late = [turn for turn in state.turn_messages if turn.isdigit() and int(turn) > last]
