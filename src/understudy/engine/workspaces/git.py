@@ -10,7 +10,7 @@ import os
 import re
 import signal
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import NamedTuple
 
 from understudy.errors import WorkspaceFailed
@@ -53,7 +53,16 @@ class Reach(NamedTuple):
     paths: bool = False  # repositories of this machine, by their path
 
 
+class Pipes(NamedTuple):
+    """Descriptors that git reads from and prints to."""
+
+    stdin: int = asyncio.subprocess.DEVNULL
+    stdout: int = asyncio.subprocess.PIPE
+
+
 ALONE = Reach()
+NO_PIPES = Pipes()
+GIT = ("git", "--no-pager", "--no-replace-objects")
 
 
 class Git:
@@ -73,32 +82,36 @@ class Git:
         given: bytes | None = None,
         seconds: float = LOCAL_SECONDS,
         allowed: Sequence[int] = (0,),
+        pipes: Pipes = NO_PIPES,
     ) -> bytes:
         """What it prints. Raises `WorkspaceFailed`; when cancelled, nothing of it is left."""
-        async with self.started(*arguments, variables=variables, reach=reach, given=given is not None) as process:
-            try:
-                async with asyncio.timeout(seconds):
-                    out, err = await _communicate(process, given)
-            except TimeoutError:
-                raise WorkspaceFailed(f"git {arguments[0]} took longer than {seconds:g} s, and was ended") from None
-        if process.returncode not in allowed:
-            raise WorkspaceFailed(f"git {arguments[0]}: {_said(err, process.returncode)}")
-        return out
+        pipes = Pipes(asyncio.subprocess.PIPE, pipes.stdout) if given is not None else pipes
+        async with self._started((*GIT, *arguments), variables, reach, pipes) as process:
+            return await _outcome(process, f"git {arguments[0]}", given, seconds, allowed)
+
+    async def run_shell(self, script: str, seconds: float = LOCAL_SECONDS) -> None:
+        """Commands of ours, with the rights that git has."""
+        async with self._started(("sh", "-euc", script), None, ALONE, NO_PIPES) as process:
+            await _outcome(process, "the shell", None, seconds, (0,))
+
+    def started(
+        self, *arguments: str, variables: Mapping[str, str] | None = None, reach: Reach = ALONE
+    ) -> "AbstractAsyncContextManager[asyncio.subprocess.Process]":
+        """A run whose output is read while it is printed. At the end of the block it is over, with all that it has started."""
+        return self._started((*GIT, *arguments), variables, reach, NO_PIPES)
 
     @asynccontextmanager
-    async def started(
-        self, *arguments: str, variables: Mapping[str, str] | None = None, reach: Reach = ALONE, given: bool = False
+    async def _started(
+        self, argv: tuple[str, ...], variables: Mapping[str, str] | None, reach: Reach, pipes: Pipes
     ) -> AsyncGenerator[asyncio.subprocess.Process]:
-        """A run whose output is read while it is printed. At the end of the block it is over, with all that it has started."""
         options: dict[str, object] = {} if self._owner is None else _rights_of(self._owner)
-        argv = ("git", "--no-pager", "--no-replace-objects", *arguments)
         if self._most_mb:
             argv = ("sh", "-c", f'ulimit -f {self._most_mb * 2048}; exec "$@"', "git", *argv)
         try:
             process = await start_process(
                 *argv,
-                stdin=asyncio.subprocess.PIPE if given else asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
+                stdin=pipes.stdin,
+                stdout=pipes.stdout,
                 stderr=asyncio.subprocess.PIPE,
                 cwd=self._cwd,
                 env=environment(self.env, reach) | dict(variables or {}),
@@ -114,6 +127,27 @@ class Git:
         finally:
             signal_group(process.pid, signal.SIGKILL)
             await asyncio.shield(process.wait())
+
+
+async def _outcome(
+    process: asyncio.subprocess.Process, name: str, given: bytes | None, seconds: float, allowed: Sequence[int]
+) -> bytes:
+    try:
+        async with asyncio.timeout(seconds):
+            out, err = await _communicate(process, given)
+    except TimeoutError:
+        raise WorkspaceFailed(f"{name} took longer than {seconds:g} s, and was ended") from None
+    if process.returncode not in allowed:
+        raise WorkspaceFailed(f"{name}: {_said(err, process.returncode)}")
+    return out
+
+
+async def carry(source: Git, target: Git, revisions: bytes, pack: int, variables: Mapping[str, str], seconds: float) -> None:
+    """Objects from one repository to another, where neither may do anything in the other's folder. `pack`: an empty file."""
+    packing = ("pack-objects", "--revs", "--stdout", "-q")
+    await source.run(*packing, given=revisions, pipes=Pipes(stdout=pack), seconds=seconds)
+    os.lseek(pack, 0, os.SEEK_SET)
+    await target.run("index-pack", "--stdin", pipes=Pipes(stdin=pack), variables=variables, seconds=seconds)
 
 
 def environment(env: Mapping[str, str], reach: Reach = ALONE) -> dict[str, str]:
@@ -146,7 +180,6 @@ def _rights_of(owner: tuple[int, int]) -> dict[str, object]:
 
 
 async def _communicate(process: asyncio.subprocess.Process, given: bytes | None) -> tuple[bytes, bytes]:
-    assert process.stdout is not None
     assert process.stderr is not None
     feeding = asyncio.create_task(_feed(process, given))
     try:
@@ -168,7 +201,9 @@ async def _feed(process: asyncio.subprocess.Process, given: bytes | None) -> Non
         pass
 
 
-async def _read(stream: asyncio.StreamReader) -> bytes:
+async def _read(stream: asyncio.StreamReader | None) -> bytes:
+    if stream is None:
+        return b""
     chunks: list[bytes] = []
     left = MOST_OUTPUT
     while chunk := await stream.read(1 << 18):

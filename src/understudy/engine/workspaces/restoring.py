@@ -8,17 +8,16 @@ import asyncio
 import logging
 import os
 import re
-import shutil
+import shlex
 import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
 from understudy.config.store import WorkspaceSettings
 from understudy.engine.workspaces.cloning import check_size, clone, make_folder, reach_of, remove
-from understudy.engine.workspaces.git import Git, without_secrets
+from understudy.engine.workspaces.git import Git, carry, without_secrets
 from understudy.engine.workspaces.snapshots import AS_IT_IS, REFS
 from understudy.errors import WorkspaceFailed
 from understudy.protocol.records import Workspace
@@ -26,6 +25,8 @@ from understudy.protocol.records import Workspace
 logger = logging.getLogger(__name__)
 
 SECONDS = 60.0
+MOST_SUBMODULES = 1000
+EMPTY = "find . -mindepth 1 -maxdepth 1 ! -name .git -exec rm -rf {} +"
 _LISTED = re.compile(rb"([0-9a-f]{40,64})\t(\S+)")
 _HEAD = re.compile(r"^Head: ([0-9a-f]{40})$", re.MULTILINE)
 _BRANCH = re.compile(r"^Branch: ([\w./+-]{1,200})$", re.MULTILINE)
@@ -110,33 +111,45 @@ class Restoring:
             if kept is None:
                 raise
             lost.append(f"the other branches of {without_secrets(workspace.url)}, which could not be reached ({error})")
-            await asyncio.to_thread(_empty, making)
-            await Git(making, self._env, owner).run("init", "-q", "--template=", ".")
+            git = Git(making, self._env, owner)
+            await git.run_shell(f"{EMPTY}; rm -rf .git")
+            await git.run("init", "-q", "--template=", ".")
         if kept is not None:
             await self._lay_over(making, kept, owner)
         return tuple(lost)
 
     async def _lay_over(self, making: str, kept: Kept, owner: tuple[int, int] | None) -> None:
         """The snapshot's files, byte for byte; its commit and branch checked out; the user's index as after a `git reset`."""
-        target = self._settings.snapshots
-        assert target is not None
         git, seconds = Git(making, self._env, owner, self._settings.most_mb), self._settings.seconds
-        ours = Git(making, self._env, most_mb=self._settings.most_mb)  # what the operator's repository is reached with
-        flags = ("-q", "--no-tags", "--no-write-fetch-head")
-        where, reach = {"GIT_DIR": os.path.join(making, ".git")}, reach_of(target)
-        await ours.run("fetch", *flags, "--", target, kept.ref, variables=where, reach=reach, seconds=seconds)
-        if owner is not None:
-            await asyncio.to_thread(_give, os.path.join(making, ".git"), owner)
+        await self._bring(git, making, kept, owner)
         await check_size(git, kept.commit, self._settings.most_mb)
         said = (await git.run("cat-file", "commit", kept.commit)).decode(errors="replace")
         await self._stand_at(git, said)
         await self._write_out(git, making, kept.commit, seconds)
         await git.run("read-tree", "HEAD" if _HEAD.search(said) else "--empty")
         await git.run("update-index", "-q", "--refresh", allowed=(0, 1))
-        links = (await git.run("ls-files", "-s", "-z")).split(b"\0")
-        for row in links:
-            if row.startswith(b"160000"):  # a submodule is an empty folder, as after a clone
-                os.makedirs(os.path.join(os.fsencode(making), row.split(b"\t", 1)[1]), exist_ok=True)
+        rows = (await git.run("ls-files", "-s", "-z")).split(b"\0")
+        links = [os.fsdecode(row.split(b"\t", 1)[1]) for row in rows if row.startswith(b"160000")]
+        if links:  # a submodule is an empty folder, as after a clone
+            await git.run_shell(f"mkdir -p -- {shlex.join(f'./{link}' for link in links[:MOST_SUBMODULES])}")
+
+    async def _bring(self, git: Git, making: str, kept: Kept, owner: tuple[int, int] | None) -> None:
+        """The objects of the snapshot. The operator's repository is reached with the server's rights, and in the owner's folder
+        nothing is done but with the owner's.
+        """
+        target = self._settings.snapshots
+        assert target is not None
+        flags = ("-q", "--no-tags", "--no-write-fetch-head", "--", target, kept.ref)
+        reach, seconds, most = reach_of(target), self._settings.seconds, self._settings.most_mb
+        if owner is None:
+            where = {"GIT_DIR": os.path.join(making, ".git")}
+            await git.run("fetch", *flags, variables=where, reach=reach, seconds=seconds)
+            return
+        with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as pack:
+            ours = Git(folder, self._env, most_mb=most)
+            await ours.run("init", "-q", "--bare", "--template=", ".")
+            await ours.run("fetch", *flags, reach=reach, seconds=seconds)
+            await carry(ours, git, f"{kept.commit}\n".encode(), pack.fileno(), {}, seconds)
 
     async def _stand_at(self, git: Git, said: str) -> None:
         head, branch = _HEAD.search(said), _BRANCH.search(said)
@@ -149,35 +162,11 @@ class Restoring:
             await git.run("update-ref", "--no-deref", "HEAD", head[1])
 
     async def _write_out(self, git: Git, making: str, commit: str, seconds: float) -> None:
-        attributes = await asyncio.to_thread(_without_attributes, making)
         index = {"GIT_INDEX_FILE": os.path.join(making, ".git", "understudy-index")}
         exact = ("-c", "core.protectNTFS=false", "-c", "core.protectHFS=false")
-        await asyncio.to_thread(_empty, making, ".git")
+        attributes = ".git/info/attributes"
+        await git.run_shell(f"mkdir -p .git/info; printf %s {shlex.quote(AS_IT_IS)} > {attributes}")
+        await git.run_shell(EMPTY)
         await git.run(*exact, "read-tree", commit, variables=index)
         await git.run(*exact, "checkout-index", "-a", "-f", "-q", variables=index, seconds=seconds)
-        for path in (attributes, index["GIT_INDEX_FILE"]):
-            os.unlink(path)
-
-
-def _empty(folder: str, *but: str) -> None:
-    for entry in os.scandir(folder):
-        if entry.name in but:
-            continue
-        if entry.is_dir(follow_symlinks=False):
-            shutil.rmtree(entry.path)
-        else:
-            os.unlink(entry.path)
-
-
-def _without_attributes(making: str) -> Path:
-    """While files are written out."""
-    attributes = Path(making, ".git", "info", "attributes")
-    attributes.parent.mkdir(exist_ok=True)
-    attributes.write_text(AS_IT_IS, encoding="ascii")
-    return attributes
-
-
-def _give(folder: str, owner: tuple[int, int]) -> None:
-    for where, _, files in os.walk(folder):
-        for path in (where, *(os.path.join(where, name) for name in files)):
-            os.chown(path, *owner, follow_symlinks=False)
+        await git.run_shell(f"rm -f {attributes} .git/understudy-index")

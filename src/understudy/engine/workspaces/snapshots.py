@@ -12,13 +12,15 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from understudy.config.store import WorkspaceSettings
 from understudy.engine.workspaces.cloning import reach_of
-from understudy.engine.workspaces.git import Git, is_folder, without_secrets
+from understudy.engine.workspaces.git import Git, carry, is_folder, without_secrets
 from understudy.engine.workspaces.staging import stage
 from understudy.errors import WorkspaceFailed
+from understudy.places.doer import owner_of
 
 REFS = "refs/understudy"
 PUSH_SECONDS = 60.0
@@ -55,6 +57,7 @@ class Snapshots:
         self._folder = folder
         self._settings = settings
         self._git = Git(workspace, env)
+        self._owner = owner_of(workspace)
         self._index = os.path.join(folder, "understudy-index")
         self._variables = {"GIT_DIR": folder, "GIT_WORK_TREE": workspace, "GIT_INDEX_FILE": self._index}
 
@@ -72,7 +75,10 @@ class Snapshots:
         head, branch = _head_of(self._workspace)
         if not is_folder(os.path.join(self._folder, "objects")):
             await asyncio.to_thread(self._make)
-        self._borrow()
+        if self._owner is None:
+            self._borrow()
+        elif head and not await self._has(head):
+            await self._carry(head)
         if head and not await self._has(head):
             head = ""
         if head and not _is_plain_file(self._index):
@@ -122,6 +128,12 @@ class Snapshots:
                 file.write(f"{objects}\n")
         elif os.path.exists(named):
             os.unlink(named)
+
+    async def _carry(self, head: str) -> None:
+        """The commits of a workspace that is not ours: its objects may be links to what only we may read."""
+        theirs = Git(self._workspace, self._git.env, self._owner)
+        with suppress(WorkspaceFailed), tempfile.TemporaryFile(dir=self._folder) as pack:
+            await carry(theirs, self._git, f"{head}\n".encode(), pack.fileno(), {"GIT_DIR": self._folder}, PUSH_SECONDS)
 
     async def _begin_at(self, head: str) -> None:
         await self._run("read-tree", head)
