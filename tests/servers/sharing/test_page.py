@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from html.parser import HTMLParser
@@ -98,6 +99,36 @@ def test_a_secret_is_masked_wherever_it_stands_and_listed() -> None:
     assert ENV["DB_PASSWORD"] not in text
     assert "- 2: the value of DB_PASSWORD, in 2 places" in text
     assert "None were found." in page_of(said("nothing"))[0]
+
+
+ASSIGNED = [
+    "DB_PASSWORD=correct-horse",
+    "export AWS_SECRET_ACCESS_KEY='wJalrXUtnFEMI/K7MDENG'",
+    '{"API_KEY": "abcd1234efgh"}',
+    json.dumps({"text": json.dumps({"MY_TOKEN": "abcd1234efgh"})}),
+    "STRIPE_SECRET: q1w2e3r4t5\nPATH=/usr/bin",
+]
+NOT_ASSIGNED = [
+    "MAX_TOKENS=100000000",
+    "SSH_KEY=/home/ann/.ssh/id",
+    "API_KEY=$OTHER_KEY_HERE",
+    "KEY=short",
+    "password = get_password()",
+]
+
+
+@pytest.mark.parametrize("text", ASSIGNED)
+def test_a_value_that_is_named_like_a_secret_in_a_text_is_masked(text: str) -> None:
+    page, entries = page_of(everywhere(text), {})
+    assert masked_places(page) > 10
+    assert not {"correct-horse", "wJalrXUtnFEMI", "abcd1234efgh", "q1w2e3r4t5"} & set(re.split(r"[^A-Za-z0-9-]+", page))
+    assert "the value of " in page
+    assert first_difference(page, facts_of(page), entries) is None
+
+
+@pytest.mark.parametrize("text", NOT_ASSIGNED)
+def test_what_is_no_secret_stays(text: str) -> None:
+    assert "None were found." in page_of(said(text))[0]
 
 
 @pytest.mark.parametrize("text", ["plain", f"a {TOKEN} b", f"{TOKEN}{ENV['DB_PASSWORD']}", KEY, *TEXTS[:110:7]])

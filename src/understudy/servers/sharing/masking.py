@@ -1,11 +1,19 @@
 """Secrets in what is handed on: each place is marked by a number, and a list says what the numbers stand for."""
 
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from understudy.policy.secrets import names_a_secret, secret_pattern
 
 KNOWN_KIND = "a token or password of a well-known form"
+
+
+# Output of `env`, a `.env` file: a variable in capitals that is named like a secret, and its value; paths and numbers are none.
+_ASSIGNED = re.compile(
+    r"(?<![A-Z0-9_])([A-Z][A-Z0-9_]{2,63})(?:\\{0,8}[\"'])?[ \t]{0,2}[=:][ \t]{0,2}(?:\\{0,8}[\"'])?"
+    r"((?![./~]|\d+(?![^\s\"'`,;<>|(){}\[\]$\\]))[^\s\"'`,;<>|(){}\[\]$\\]{8,4096})"
+)
 
 
 class Masked(NamedTuple):
@@ -19,7 +27,10 @@ class Row(NamedTuple):
 
 
 class Masking:
-    """Values of variables that are named like secrets, and tokens of well-known kinds. The same secret has the same number."""
+    """Values of variables that are named like secrets, ours and those in the text, and tokens of well-known kinds.
+
+    The same secret has the same number.
+    """
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self._names = {value: name for name, value in env.items() if names_a_secret(name)}
@@ -32,11 +43,25 @@ class Masking:
         end = 0
         for match in self._pattern.finditer(text):
             if match.end() > match.start():
-                number = self._numbers.setdefault(match[0], len(self._numbers) + 1)
-                self._places[number] = self._places.get(number, 0) + 1
-                found += [text[end : match.start()], Masked(number)]
+                found += [*self._assigned(text[end : match.start()]), self._mask(match[0])]
                 end = match.end()
+        return [*found, *self._assigned(text[end:])]
+
+    def _assigned(self, text: str) -> list[str | Masked]:
+        """What is no value of ours, but stands in the text as that of a variable which is named like a secret."""
+        found: list[str | Masked] = []
+        end = 0
+        for match in _ASSIGNED.finditer(text):
+            if names_a_secret(match[1]):
+                self._names.setdefault(match[2], match[1])
+                found += [text[end : match.start(2)], self._mask(match[2])]
+                end = match.end(2)
         return [*found, text[end:]]
+
+    def _mask(self, secret: str) -> Masked:
+        number = self._numbers.setdefault(secret, len(self._numbers) + 1)
+        self._places[number] = self._places.get(number, 0) + 1
+        return Masked(number)
 
     def first_line(self, text: str) -> list[str | Masked]:
         """Of what is masked whole: a secret that is cut would not be known as one."""
