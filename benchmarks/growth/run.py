@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.bench import Bench
 from benchmarks.client import BenchError
-from benchmarks.growth import conversations, idle, streams
+from benchmarks.growth import capacity, conversations, idle, streams
 from benchmarks.growth.curve import Curve
 from benchmarks.model.process import Model, measure_ceiling
 from benchmarks.report import machine
@@ -26,6 +26,7 @@ CURVES: dict[str, Callable[[Bench], list[Curve]]] = {
     "viewers": streams.viewers,
     "idle-cpu": idle.idle_cpu,
     "slow-disk": idle.slow_disk,
+    "capacity": capacity.capacity,
 }
 
 

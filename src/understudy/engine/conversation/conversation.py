@@ -114,6 +114,12 @@ class Conversation(Shell):
         """Another process may have something for whoever follows here, or for the turn that runs here."""
         return bool(self.running.turn or self.long_commands or self.tail.broadcast.followers or self.letters.unread)
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Nothing runs, waits or failed. While the log stands where it is known to stand, a `look` would find nothing."""
+        under_way = self.running or self.waiting or self.letters.unread or self.tail.failure or self.long_commands
+        return self.tail.state.turn is None and not under_way
+
     def is_observed_by(self, observer: "Observer | None", at_work: "TurnsAtWork | None", accounts: "Accounts | None") -> None:
         self.tail.observer = observer
         self.running.at_work, self.running.accounts = at_work, accounts

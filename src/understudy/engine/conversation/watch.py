@@ -1,7 +1,7 @@
 """What other processes do: entries and unfinished text for viewers here, and letters for turns that run here.
 
 The log is listened to for every conversation about which somebody needs to know. Its hints may be missed, so all of these are
-looked at every second too.
+looked at every second too; those in which nothing happens, of a log on this machine, every five.
 """
 
 import asyncio
@@ -17,6 +17,7 @@ logger = logging.getLogger(__name__)
 
 FIRST_SECONDS = 0.02  # what was done just before we began to listen is looked for then
 UNTOLD_SECONDS = 1.0  # what no hint told of, such as the end of a killed process, is noticed this late
+QUIET_ROUNDS = 5  # and where there is no turn that could end: thousands may be watched, and nothing be done to them for hours
 
 
 class Watch:
@@ -54,13 +55,15 @@ class Watch:
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
         look_at_all = loop.time() + UNTOLD_SECONDS
+        rounds = 0
         try:
             while self._listening:
                 if not self._hinted:
                     await self._rest(look_at_all)
                 if loop.time() >= look_at_all:
                     look_at_all = loop.time() + UNTOLD_SECONDS
-                    self._hinted.update(self._listening)
+                    rounds += 1
+                    self._hinted.update(self._due(rounds))
                 hinted, self._hinted = self._hinted, set()
                 await self._look(self._still_watched(hinted))
         finally:
@@ -68,6 +71,12 @@ class Watch:
                 stop()
             self._listening.clear()
             self._task = None
+
+    def _due(self, rounds: int) -> Iterable[ConversationId]:
+        if rounds % QUIET_ROUNDS == 0 or self._log().is_remote:
+            return self._listening
+        known = self._conversations
+        return [name for name in self._listening if (each := known.get(name)) is None or not each.is_at_rest]
 
     async def _rest(self, until: float) -> None:
         """Until somebody is told of something, or then at the latest: for every conversation, so by one future and one timer."""
@@ -108,7 +117,9 @@ class Watch:
             logger.warning("cannot see what other processes write: %s", error)
             return
         for conversation in watched:  # one that has to wait for the log does not keep the others waiting
-            conversation.run_beside(self._look_at(conversation, positions.get(conversation.id)))
+            position = positions.get(conversation.id)
+            if position is None or position.last_seq != conversation.tail.state.last_seq or not conversation.is_at_rest:
+                conversation.run_beside(self._look_at(conversation, position))
 
     async def _look_at(self, conversation: Conversation, position: Position | None) -> None:
         """Whoever else is watched for must not pay for what goes wrong with one."""
