@@ -73,6 +73,8 @@ async def test_what_was_in_the_file_is_in_the_database_and_back_again(place: Pla
     with closing(place.database()) as moved:
         assert [await moved.find(name) for name in names] == before
         assert [await moved.audit(name) for name in names] == audits
+        with psycopg.connect(place.url) as connection:  # the machine that has their folders
+            assert connection.execute("SELECT DISTINCT host, folder FROM conversations").fetchall() == [(moved.hosts.name, "/w")]
         assert len(await moved.letters(names[0])) == 1
         assert await moved.saved_text(names[1]) == SavedText(6, "half")
         claim = await claim_of(moved, names[3])

@@ -231,9 +231,11 @@ def _open(named: str, folder: Path) -> End:
     if named == SQLITE:
         return FileEnd(folder)
     need_driver()
+    from understudy.config.store import read_store_choice
     from understudy.store.moving.database import DatabaseEnd
+    from understudy.store.postgres.processes import host_name
 
-    return DatabaseEnd(_address(named))
+    return DatabaseEnd(_address(named), read_store_choice(home(), os.environ).host_name or host_name(folder))
 
 
 def _address(named: str) -> str:

@@ -4,11 +4,13 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
 import psycopg
 from psycopg.sql import SQL, Identifier
 
 from understudy.errors import StoreError
-from understudy.store.moving.ends import COLUMNS, SPENDING, Moved
+from understudy.store.log import Summary
+from understudy.store.moving.ends import COLUMNS, SPENDING, SUMMARY, Moved
 from understudy.store.postgres.connecting import checked_url, connect, explain, place_of
 from understudy.store.postgres.processes import has_ended
 from understudy.store.postgres.tables import check_version
@@ -19,7 +21,9 @@ _RECORD = ["int8", "int4", "int4", "text", "float8", "bytea", "bytea"]
 
 
 class DatabaseEnd:
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, host: str | None = None) -> None:
+        """What is put here belongs to the host of this name, whose folders it is about; None: to whoever goes on with it first."""
+        self._host = host
         self.place = place_of(url)
         try:
             self._connection = connect(checked_url(url), "move", prepares=False)
@@ -71,11 +75,16 @@ class DatabaseEnd:
             self._copy("spending", SPENDING, ["text", "text", "int8", "float8", "int8"], spending)
             for one in conversations:
                 self._put(one)
+            self._connection.execute(
+                "INSERT INTO workspaces SELECT DISTINCT host, folder FROM conversations"
+                " WHERE host IS NOT NULL AND folder IS NOT NULL ON CONFLICT DO NOTHING"
+            )
 
     def _put(self, one: Moved) -> None:
         number, last = one.row[0], max((letter for letter, _ in one.letters), default=0)
         try:
-            self._copy("conversations", f"{COLUMNS}, letters", _CONVERSATION, [(*one.row, last)])
+            row = (*one.row, last, self._host, _folder_of(one) if self._host else None)
+            self._copy("conversations", f"{COLUMNS}, letters, host, folder", [*_CONVERSATION, "text", "text"], [row])
             rows = [(number, *row) for row in one.records]
             self._copy("records", "conversation, seq, parent, turn, at, data, digest", _RECORD, rows)
             if one.older:
@@ -106,3 +115,11 @@ class DatabaseEnd:
             yield
         except (psycopg.Error, OSError) as error:
             raise explain(error, self.place) from error
+
+
+def _folder_of(one: Moved) -> str | None:
+    """As the row for lists says it; None where that cannot be read, which is not judged here."""
+    try:
+        return msgspec.json.decode(one.row[SUMMARY], type=Summary).cwd or None
+    except msgspec.MsgspecError:
+        return None

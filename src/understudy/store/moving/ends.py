@@ -12,6 +12,8 @@ from understudy.store.log import Audited
 # Columns of `conversations`, in the order of `Moved.row`.
 COLUMNS = "number, id, epoch, last_seq, created_at, updated_at, archived, summary, owner, digest, seal"
 
+SUMMARY = COLUMNS.split(", ").index("summary")
+
 SPENDING = "name, day, tokens, cost_usd, requests"
 
 

@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 
 from psycopg import Connection
 
-from understudy.store.postgres.processes import host_name, identity
+from understudy.store.postgres.processes import identity
 
 KEPT = 0.85  # of a lease: after so much of it without a renewal nothing is held any more, before the database gives it away
 
@@ -21,9 +21,9 @@ KEPT = 0.85  # of a lease: after so much of it without a renewal nothing is held
 class Incarnation:
     """Used by the threads that write and read, and by the event loop, which waits for none of them."""
 
-    def __init__(self, lease_seconds: float, host: str | None = None) -> None:
+    def __init__(self, lease_seconds: float, host: str) -> None:
         self.lease_seconds = lease_seconds
-        self.host = host or host_name()
+        self.host = host
         self.worker = uuid4()
         self.is_registered = False
         self.is_over = False  # nothing is held under this id any more, and the next thing that is written has a new one

@@ -90,7 +90,7 @@ class PostgresLog(Claiming, Upkeep):
         self._closed = False
         self._heads = Heads(self._seals, self._look_at_head)
         self._is_front, self._moves = front, moves
-        name = host or host_name()
+        name = host or host_name(folder)
         self._incarnation = mine = Incarnation(lease_seconds, f"front {name}" if front else name)
         self._patience = lease_seconds
         self._writer = Writer(url, self._place, mine, self._deliver, self._heads.forget, self._on_lease_ended, lease_seconds)

@@ -6,11 +6,26 @@ So nobody there waits for the lease of a process that was killed.
 import os
 import socket
 import sys
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
 
 
-def host_name() -> str:
-    return socket.gethostname()
+def host_name(folder: Path) -> str:
+    """As the system called this machine when the state folder was first used with a database: containers are called otherwise each
+    time that they are made, and what is in their folders stays theirs.
+    """
+    path = folder / "host.name"
+    with suppress(OSError, UnicodeDecodeError):
+        if written := path.read_text("ascii").strip():
+            return written
+    name = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in socket.gethostname())
+    name = name[:63] or "localhost"
+    with suppress(OSError):  # it is called so, at least for as long as the system does
+        made = path.with_name(f"host.name.{os.getpid()}")
+        made.write_text(name + "\n", "ascii")
+        made.replace(path)
+    return name
 
 
 @cache
