@@ -36,6 +36,7 @@ from understudy.protocol.records import (
     ToolCallBegan,
     UndoEnded,
     UserMessage,
+    Workspace,
 )
 from understudy.store.log import GoingOn, RunningCommand, Store
 
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from understudy.engine.conversation.compacting import Compacting
     from understudy.engine.conversation.conversation import Conversation
     from understudy.engine.conversation.stopping import Stopped
+    from understudy.engine.log.fold import State
     from understudy.engine.log.tail import Told
     from understudy.engine.services.observing import Observer
     from understudy.engine.steps import EagerTasks, Pace
@@ -92,6 +94,8 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
     last_seq: int
     asked_at: Mapping[str, float] = {}  # seconds since the epoch, of each question
     usage: Usage | None = None  # of the whole conversation; None: no provider has said
+    workspace: Workspace | None = None  # as it was chosen; its host as it is now
+    saved: str | None = None  # the turn after which the newest snapshot of it was taken
 
 
 class Handle:
@@ -139,8 +143,8 @@ class Handle:
         is durable.
         """
         op = self._checked(op)
-        if isinstance(op, Send | Compact | Resume | Undo) and self._conversation.state.overrides.workspace is not None:
-            await self._engine.make_ready(self._conversation)
+        if isinstance(op, Send | Compact | Resume | Undo):
+            await self.make_ready()
         if self.caller.limits is not None:
             op = await way_of(op).judge(self.caller.limits, self, op)
             if isinstance(op, Send):
@@ -148,6 +152,11 @@ class Handle:
         if self._engine.observer is not None and isinstance(op, Send):
             self._engine.observer.sent(self.id, op.message.message_id)
         return await self._engine.submit(self._conversation, op, following, None if durable is None else durable.tell)
+
+    async def make_ready(self) -> None:
+        """Its workspace is there, for who is about to work in it. Raises `WorkspaceAway`."""
+        if self._conversation.state.overrides.workspace is not None:
+            await self._engine.make_ready(self._conversation)
 
     def _checked(self, op: Op) -> Op:
         self.check_right(OPS[type(op)].right)
@@ -304,6 +313,8 @@ class Handle:
             state.last_seq,
             dict(state.asked_at),
             state.usage,
+            _where_it_is(state),
+            None if state.saved is None else state.saved.turn,
         )
 
     @property
@@ -410,3 +421,10 @@ class Handle:
     async def read_shared(self, after: int, last: int) -> Sequence[LiveEntry]:
         """Entries that may be shown, with what viewers have made of them: many may want the same ones at once."""
         return await self._conversation.pages.between(after, last, self.published)
+
+
+def _where_it_is(state: "State") -> Workspace | None:
+    workspace = state.overrides.workspace
+    if workspace is None or state.moved is None:
+        return workspace
+    return msgspec.structs.replace(workspace, host=state.moved.host)

@@ -128,7 +128,9 @@ async def _find(options: Namespace, overrides: Overrides, engine: "Engine") -> "
     if options.id is None and not options.last:
         return await engine.create(LOCAL, overrides)
     request = ExecRequest(action="resume", thread=options.id, last=options.last, cwd=options.cwd)
-    return await engine.find(LOCAL, await find_conversation(engine, request))
+    handle = await engine.find(LOCAL, await find_conversation(engine, request))
+    await handle.make_ready()
+    return handle
 
 
 async def _open_terminal(engine: "Engine", handle: "Handle", *, dumb: bool) -> "Screen | PlainTerminal":

@@ -194,6 +194,7 @@ async def _open(engine: Engine, request: ExecRequest) -> tuple[Handle, Config, O
         handle = await engine.copy_in_memory(LOCAL, conversation_id)
     else:
         handle = await engine.find(LOCAL, conversation_id)
+        await handle.make_ready()
     config = handle.setup().config if chosen == Overrides() else engine.configure(handle.with_changes(chosen))
     config = checked(request, config)
     check_repository(request, config)

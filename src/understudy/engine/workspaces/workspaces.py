@@ -197,6 +197,10 @@ class Workspaces:
     def _note(self, conversation_id: ConversationId) -> Path:
         return self._notes / f"{conversation_id}.moved"
 
+    def is_there(self, workspace: Workspace) -> bool:
+        """As far as that is known here: what is on another host is taken for there."""
+        return (bool(workspace.host) and workspace.host != self.host) or is_folder(workspace.path)
+
     def moved(self, conversation_id: ConversationId) -> WorkspaceMoved | None:
         """What the log does not say yet."""
         try:

@@ -17,6 +17,8 @@ from understudy.errors import (
     StoreError,
     TooManyTurns,
     UnknownConversation,
+    WorkspaceAway,
+    WorkspaceFailed,
     report_bug,
 )
 from understudy.servers.http.answers import Refusal
@@ -100,6 +102,8 @@ def to_refusal(error: Exception) -> Refusal:
             return _refuse(502, str(error))
         case StoreError():
             return _refuse(503, str(error))
+        case WorkspaceFailed():
+            return Refusal(503 if isinstance(error, WorkspaceAway) else 502, str(error), data=Problem(error.kind, str(error)))
         case AgentError():
             return _refuse(409, str(error))
         case _:

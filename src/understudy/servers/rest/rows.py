@@ -19,13 +19,13 @@ from understudy.engine.handle import Handle
 from understudy.engine.listing import Standing
 from understudy.errors import AgentError, BadRequest, Damaged, UnknownConversation
 from understudy.protocol.callers import Caller
-from understudy.protocol.records import TurnEnded
+from understudy.protocol.records import TurnEnded, Workspace
 from understudy.servers.rest.events import open_questions
-from understudy.servers.rest.shapes import Conversation, OpenQuestion, Row, Rows, State
+from understudy.servers.rest.shapes import Conversation, OpenQuestion, Row, Rows, ShownWorkspace, State
 from understudy.servers.times import rfc3339
 from understudy.store.log import Listed
 
-LOOKED_BACK = 4  # records, in search of how the last turn ended: a title or an undo may have come after it
+LOOKED_BACK = 8  # records, in search of how the last turn ended: a title, an undo or a snapshot may have come after it
 MOST_LOOKS = 10  # at a conversation in which something happens all the time
 
 
@@ -60,7 +60,14 @@ async def conversation_of(engine: Engine, handle: Handle) -> Conversation:
         last_seq=facts.last_seq,
         queued=queued,
         may=tuple(right for right in RIGHTS if handle.caller.may(right, facts.owner)),
+        workspace=None if facts.workspace is None else _workspace(engine, facts.workspace, facts.saved),
     )
+
+
+def _workspace(engine: Engine, chosen: Workspace, saved: str | None) -> ShownWorkspace:
+    is_lost = not engine.workspaces().is_there(chosen)
+    members = {name: getattr(chosen, name) for name in Workspace.__struct_fields__}
+    return ShownWorkspace(**members, standing="lost" if is_lost else "ready", saved_turn=saved)
 
 
 async def _agreed_standing(engine: Engine, handle: Handle) -> Standing:

@@ -91,6 +91,19 @@ class Rows(Shape, frozen=True, kw_only=True):
     next_cursor: str | None
 
 
+class ShownWorkspace(Shape, frozen=True, kw_only=True):
+    """The files of a conversation that was begun with a workspace."""
+
+    kind: Literal["folder", "volume", "git"]
+    path: str
+    url: str
+    commit: str
+    setup: tuple[str, ...]
+    host: str
+    standing: Literal["ready", "lost"] = msgspec.field(name="state")  # lost: it is gone from this host
+    saved_turn: str | None  # after which the newest snapshot was taken
+
+
 class Conversation(Row, frozen=True, kw_only=True):
     """A conversation, and what a person needs to go on with it."""
 
@@ -101,6 +114,7 @@ class Conversation(Row, frozen=True, kw_only=True):
     last_seq: int
     queued: int  # messages that wait for turns of their own
     may: tuple[Right, ...]  # what whoever asks may do with it
+    workspace: ShownWorkspace | None
 
 
 class Event(Shape, frozen=True, kw_only=True):
