@@ -7,6 +7,7 @@ import os
 import random
 import sys
 
+from tests.simulation.faults import FAULTS
 from tests.simulation.plan import draw_plan
 from tests.simulation.playing import keep, kept, play, play_many, quickly, read, shrink
 
@@ -20,6 +21,7 @@ def main() -> int:
     parser.add_argument("--history", action="store_true", help="with --seed: also of one in which nothing goes wrong")
     parser.add_argument("--keep", metavar="NAME", help="with --seed: write the shrunk plan to tests/simulation/seeds")
     parser.add_argument("--rule", default="", help="with --seed: make it shorter as long as a line with these words stays")
+    parser.add_argument("--fault", choices=FAULTS, help="with --seeds: put into the engine; exits 0 once a seed has found it")
     chosen = parser.parse_args()
     if chosen.seed is not None:
         if chosen.history:
@@ -28,6 +30,8 @@ def main() -> int:
             return 0
         return _play_one(chosen.seed, chosen.rule, chosen.keep)
     first = random.randrange(10**9) if chosen.first == "random" else int(chosen.first)
+    if chosen.fault is not None:
+        return _find_fault(chosen.fault, range(first, first + chosen.seeds))
     failed = 0
     for played in play_many(range(first, first + chosen.seeds), draw_plan):
         failed += 1
@@ -37,6 +41,15 @@ def main() -> int:
             return _tell(str(played.plan.seed), "", None)
     print(f"{chosen.seeds} seeds from {first}: {failed} failed")
     return 1 if failed else 0
+
+
+def _find_fault(name: str, seeds: range) -> int:
+    FAULTS[name]()
+    for played in play_many(seeds, draw_plan):
+        print(f"{name} is found by SEED={played.plan.seed}: {played.found[0]}")
+        return 0
+    print(f"{name} is found by none of {len(seeds)} seeds from {seeds.start}")
+    return 1
 
 
 def _play_one(name: str, rule: str, keep_as: str | None) -> int:

@@ -42,6 +42,7 @@ class LogRules:
         self._calls: dict[str, set[str]] = defaultdict(set)
         self._answered: dict[str, set[str]] = defaultdict(set)
         self._commands_ended: dict[str, set[str]] = defaultdict(set)
+        self._sessions: dict[str, set[str]] = defaultdict(set)  # commands that may go on when their turn is over
         self._asked: dict[str, set[str]] = defaultdict(set)  # questions that are open
         self._approved: dict[str, set[str]] = defaultdict(set)
 
@@ -100,6 +101,9 @@ class LogRules:
         self._ended[name].add(turn)
         if open_calls := self._calls[name] - self._answered[name]:
             self._complain(f"{here} ends turn {turn}, and calls {sorted(open_calls)} have no answer")
+        begun = {call for call, of in self.intents.items() if of == (name, turn) and call not in self._commands_ended[name]}
+        if lost := sorted(begun - self._sessions[name]):
+            self._complain(f"{here} ends turn {turn}, and what became of {lost} is not in the log")
         self._asked[name].clear()
 
     def _of_a_call(self, name: str, entry: Entry, here: str) -> None:
@@ -110,11 +114,13 @@ class LogRules:
                 self._once(self._answered[name], output.call_id, here)
                 self._after(self._calls[name], output.call_id, here)
                 self._asked[name].discard(output.call_id)
-            case CommandStarted(call_id=call, command=command):
+            case CommandStarted(call_id=call, command=command, session=session):
                 if call in self.intents and self.intents[call][0] == name:
                     self._complain(f"{here}: {call} was begun twice")
                 self.intents.setdefault(call, (name, entry.turn))
                 self._after(self._calls[name], call, here)
+                if session is not None:
+                    self._sessions[name].add(call)
                 if command[0] == "make" and call not in self._approved[name]:
                     self._complain(f"{here}: {call} is begun without a yes")
             case CommandEnded(call_id=call):

@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from tests.simulation.faults import FAULTS
 from tests.simulation.playing import kept
 
 SECONDS = 550
@@ -33,6 +34,18 @@ def test_the_rules_hold_under_many_schedules(which: tuple[str, ...]) -> None:
 def test_what_has_failed_once_holds(name: str) -> None:
     played = simulate("--seed", name)
     assert played.returncode == 0, played.stdout[-20_000:] + played.stderr
+
+
+def test_a_fault_that_is_put_in_by_hand_is_found() -> None:
+    found = simulate("--fault", "forget-a-letter")
+    assert (found.returncode, found.stdout[:29]) == (0, "forget-a-letter is found by S"), found.stdout[-20_000:] + found.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault", FAULTS)
+def test_every_fault_that_is_put_in_by_hand_is_found_within_two_thousand_schedules(fault: str) -> None:
+    found = simulate("--fault", fault, "--seeds", "2000")
+    assert found.returncode == 0, found.stdout[-20_000:] + found.stderr
 
 
 def test_a_seed_is_one_schedule() -> None:

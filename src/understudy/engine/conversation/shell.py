@@ -166,12 +166,11 @@ class Shell:
         return bool(await self._log.positions([self.id]))
 
     async def may_run_elsewhere(self) -> bool:
-        """Whether another process has it, and not only for commands that outlive their turns."""
-        if not await self.is_claimed():
-            return False
-        if self.state.sessions.running:
+        """Whether another process has it, and not only for commands that outlive their turns; or had it, and left a turn open."""
+        claimed = await self.is_claimed()
+        if not claimed or self.state.sessions.running:
             await self.claim.catch_up()
-        return self.state.turn is not None or not self.state.sessions.running
+        return self.state.turn is not None or (claimed and not self.state.sessions.running)
 
     async def holder(self) -> int | None:
         """The process that runs the turn, where that can be told."""
