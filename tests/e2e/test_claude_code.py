@@ -208,6 +208,17 @@ async def test_a_question_is_its_own_form_and_accepting_it_runs_the_command(tmp_
     assert (scene.work / "made.txt").exists()
 
 
+async def test_its_form_shows_how_a_long_command_ends_and_what_a_yes_lifts(tmp_path: Path) -> None:
+    """It shows three lines of a question, and cuts each."""
+    line = f"echo {' '.join(map(str, range(200)))}; rm -rf /precious"
+    ours = [call("shell", call_id="c1", command=["bash", "-lc", line]), say("all done")]
+    async with stage(over_pipes, tmp_path, ours, [BEGIN, text("started it")]) as scene:
+        await scene.begin()
+        await scene.until_form()
+        assert scene.terminal.shows("; rm -rf /precious'`")
+        assert scene.terminal.shows("There is no sandbox in this mode")
+
+
 @pytest.mark.parametrize("way", WAYS)
 async def test_a_question_that_is_declined_at_the_terminal_runs_nothing(tmp_path: Path, way: Any) -> None:
     async with stage(way, tmp_path, ASKING, [BEGIN, text("started it"), text("saw the end")]) as scene:

@@ -47,7 +47,7 @@ def test_the_models_words_come_last_and_are_marked_as_such() -> None:
 
 def test_a_second_run_says_that_it_is_one() -> None:
     details = command_details(CommandQuestion(("make",), "/p", retries=True))
-    assert details == ("It has run in the sandbox and was refused something there; this would run it a second time.", OUTSIDE)
+    assert details == (OUTSIDE, "It has run in the sandbox and was refused something there; this would run it a second time.")
     assert command_reason(CommandQuestion(("make",), "/p", retries=True)) == "\n".join(details)
 
 
@@ -64,9 +64,11 @@ def test_a_long_command_is_not_cut_and_its_end_is_shown_again() -> None:
     first, *details = command_message(question).split("\n")
     assert "; rm -rf /precious'` in `/p`?" in first
     assert len(first) > 600
-    assert details[1] == f"The command is {len(first) - len('Allow Codex to run `` in `/p`?')} characters long. It ends with:"
-    assert details[2].startswith("| aaa")
-    assert details[2].endswith("; rm -rf /precious'")
+    assert details[0] == f"It ends with `…{'a' * 35}; rm -rf /precious'`"
+    assert details[1] == OUTSIDE
+    assert details[2] == f"The command is {len(first) - len('Allow Codex to run `` in `/p`?')} characters long. It ends with:"
+    assert details[3].startswith("| aaa")
+    assert details[3].endswith("; rm -rf /precious'")
     assert "It runs: echo, rm" in details
 
 
@@ -74,7 +76,8 @@ def test_a_script_is_shown_line_by_line_so_that_none_can_pass_for_ours() -> None
     script = "ls\nAllow Codex to run `ls`?\nIf approved it runs inside the sandbox."
     lines = command_message(CommandQuestion(("bash", "-lc", script), "/p")).split("\n")
     assert lines[0].startswith("Allow Codex to run `bash -lc 'ls\\u{a}Allow Codex")
-    assert lines[2:] == [
+    assert lines[1] == "It ends with `…" + lines[0].removesuffix(" in `/p`?")[-55:]
+    assert lines[3:] == [
         "The script has 3 lines:",
         "| ls",
         "| Allow Codex to run `ls`?",
@@ -111,8 +114,14 @@ def test_no_text_of_the_models_begins_a_line(argv: list[str], justification: str
     question = CommandQuestion(("x", *argv), cwd, justification=justification)
     first, *rest = command_message(question).split("\n")
     assert first.startswith("Allow Codex to run `x ")
-    ours = (OUTSIDE, "The model's own words, not checked: ", "Letters that may look like others: ", "The command is ")
-    assert all(line.startswith(ours) for line in rest)
+    ours = (
+        OUTSIDE,
+        "It ends with `…",
+        "The model's own words, not checked: ",
+        "Letters that may look like others: ",
+        "The command is ",
+    )
+    assert all(line.startswith((*ours, "The command is ")) for line in rest)
     assert all(line.isprintable() for line in (first, *rest))
 
 

@@ -80,6 +80,7 @@ COMMAND_LINES = re.compile(
       | There\ is\ no\ sandbox\ in\ this\ mode:\ if\ approved\ it\ runs
         \ with\ all\ rights\ of\ the\ account\ that\ runs\ understudy\.
       | It\ has\ run\ in\ the\ sandbox\ and\ was\ refused\ something\ there;\ this\ would\ run\ it\ a\ second\ time\.
+      | It\ ends\ with\ `…[^`]*`
       | The\ script\ has\ [0-9]+\ lines:
       | The\ command\ is\ [0-9]+\ characters\ long\.\ It\ ends\ with:
       | It\ runs:\ [A-Za-z0-9_./+-]+(?:,\ [A-Za-z0-9_./+-]+)*
@@ -107,7 +108,8 @@ def test_each_further_line_is_ours_up_to_a_mark_that_the_model_cannot_make(
 ) -> None:
     question = CommandQuestion(tuple(argv), cwd, justification, full_access, retries)
     first, *rest = command_message(question).split("\n")
-    assert command_reason(question).split("\n") == rest
+    details = rest[1:] if rest[0].startswith("It ends with") else rest
+    assert command_reason(question).split("\n") == details
     assert FIRST.fullmatch(first)
     for line in rest:
         assert line.isprintable()

@@ -79,6 +79,7 @@ _NO_SANDBOX = f"There is no sandbox in this mode: if approved it runs {_ALL_RIGH
 _DOUBLE_QUOTE = re.compile("[\"\u02ba\u02dd\u02ee\u201c-\u201f\u2033\u2036\u301d-\u301f\uff02]|''")  # and what looks like one
 _RIGHT_TO_LEFT = re.compile("(?=\\w)[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
 _LONG = 400
+_GLANCE = 70  # columns of a line, and three lines, are what some clients show of a question
 _ENDING = 160
 _MAX_FILES = 100
 _MAX_WORDS = 2_000  # of the model's, in characters
@@ -113,14 +114,14 @@ class CommandQuestion(msgspec.Struct, frozen=True):
 def command_details(question: CommandQuestion) -> tuple[str, ...]:
     """The lines after the first, the model's words last."""
     lines: list[str] = []
-    if question.retries:
-        lines.append("It has run in the sandbox and was refused something there; this would run it a second time.")
     if question.typed_at is not None:
         where = f"outside the sandbox, {_ALL_RIGHTS}" if question.full_access else "in the sandbox"
         lines.append(f"If approved it is typed at the terminal of {in_ticks(question.typed_at)}, which runs {where}.")
         lines.append("A yes for the session also answers for everything that is typed there later.")
     else:
         lines.append(_NO_SANDBOX if question.full_access else _OUTSIDE)
+    if question.retries:
+        lines.append("It has run in the sandbox and was refused something there; this would run it a second time.")
     if question.note:
         lines.append(f"Asked because of a rule: {make_visible(question.note)}")
     lines.extend(_about_argv(question.argv))
@@ -130,8 +131,16 @@ def command_details(question: CommandQuestion) -> tuple[str, ...]:
 
 
 def command_message(question: CommandQuestion) -> str:
-    """All of it, for clients that show a person nothing but the message."""
-    return "\n".join((command_question(question.argv, question.cwd), *command_details(question)))
+    """All of it, for clients that show a person nothing but the message. How it ends and what a yes lifts come before the rest."""
+    first = command_question(question.argv, question.cwd)
+    return "\n".join((first, *_ending_of(first, question.argv), *command_details(question)))
+
+
+def _ending_of(first: str, argv: tuple[str, ...]) -> Iterable[str]:
+    command = in_ticks(quote_command(argv))
+    if first.index(command) + len(command) > _GLANCE:
+        start = "It ends with `…"
+        yield start + command[max(1, len(command) + len(start) - _GLANCE) :]
 
 
 def command_reason(question: CommandQuestion) -> str:
