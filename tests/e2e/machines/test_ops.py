@@ -135,3 +135,21 @@ async def test_folders_and_settings_are_changed_and_earlier_messages_gone_back_t
         missing = {"text": "nowhere", "folder": str(tmp_path / "nowhere")}
         await rest.post(f"/v1/conversations/{name}/messages", missing)
         assert "nowhere" in str(await stream.until_it(lambda data: "dropped" in str(data["msg"]["type"])))
+
+
+@pytest.mark.slow
+async def test_a_summary_is_made_and_words_are_found_through_a_front(tmp_path: Path) -> None:
+    script = [say("a xylophone"), say("the summary"), say("after it")]
+    async with machines(tmp_path, script, workers=("a",), fronts=("x", "y")) as those:
+        x, y = await those.client("x"), those.rest("y")
+        work = str(those.work("w"))
+        name = thread(await x.result("codex", {"prompt": "begin", "cwd": work}))
+        stream = await y.stream(name)
+        await stream.until("task_complete")
+        await y.post(f"/v1/conversations/{name}/compact")
+        await stream.until("context_compacted")
+        await stream.until("task_complete")
+        assert content(await x.result("codex-reply", {"threadId": name, "prompt": "more"})) == "after it"
+        assert "the summary" in str(those.model.requests[2])
+        found = await x.result("conversationsSearch", {"query": "xylophone"})
+        assert found["structuredContent"]["hits"][0]["conversation_id"] == name
