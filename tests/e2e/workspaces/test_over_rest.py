@@ -1,6 +1,7 @@
 """Workspaces over REST: asked for, shown, and refused with a code."""
 
 from pathlib import Path
+from typing import Any
 
 from tests.e2e.workspaces.repositories import git, project, store
 from tests.support.http_server import HttpServer
@@ -10,7 +11,7 @@ from understudy.testing import ScriptedModel, say
 
 async def test_a_conversation_shows_its_workspace_and_says_when_it_cannot_be_had(tmp_path: Path) -> None:
     source, kept = project(tmp_path / "source"), store(tmp_path / "kept.git")
-    config = {"understudy.cluster.snapshots": str(kept), "understudy.cluster.workspaces": str(tmp_path / "clones")}
+    config: dict[str, Any] = {"understudy.cluster.snapshots": str(kept), "understudy.cluster.workspaces": str(tmp_path / "clones")}
     config["understudy.cluster.workspace_urls"] = [str(source)]
     (tmp_path / "server").mkdir()
     async with (

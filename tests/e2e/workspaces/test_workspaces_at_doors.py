@@ -1,6 +1,7 @@
 """What can go wrong with a workspace, and what callers are told then."""
 
 import asyncio
+import os
 import shutil
 import socket
 from pathlib import Path
@@ -20,6 +21,7 @@ def workspaces_in(home: Path) -> list[str]:
     return sorted(each.name for each in folder.iterdir()) if folder.is_dir() else []
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(
     ("workspace", "why"),
     [
@@ -74,6 +76,17 @@ async def test_a_store_that_cannot_be_written_is_named_and_tried_again(tmp_path:
         store(kept)
         await saved(client, kept, thread, "1")
         await told(client, thread, f"is saved as refs/understudy/{thread}/1")
+
+
+async def test_what_a_killed_server_was_making_goes_with_the_next_clone(tmp_path: Path) -> None:
+    source, left = project(tmp_path / "source"), tmp_path / "home" / "workspaces" / "0.making"
+    fresh = left.with_name("1.making")
+    for folder in (left, fresh):
+        folder.mkdir(parents=True)
+    os.utime(left, (0, 0))
+    async with scene([say("One.")], tmp_path, home=tmp_path / "home", config=MODES) as (_, client):
+        thread = thread_of(await client.codex("Work", workspace={"kind": "git", "url": str(source)}))
+        assert workspaces_in(tmp_path / "home") == sorted([thread, fresh.name])
 
 
 async def test_a_clone_that_is_cancelled_leaves_nothing(tmp_path: Path) -> None:

@@ -4,16 +4,27 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.workspaces.repositories import git, project, store
 from understudy.engine.log.fold import State
 from understudy.engine.workspaces.snapshots import Snapshots, ref_of
 from understudy.engine.workspaces.workspaces import Workspaces
+from understudy.errors import UnknownConversation, WorkspaceFailed
 from understudy.protocol.ids import ConversationId, new_uuid
 from understudy.protocol.records import Entry, Overrides, Workspace, WorkspaceMoved, WorkspaceSaved
 
 
 async def nobody(_: ConversationId) -> object:
     raise AssertionError
+
+
+async def unheard_of(_: ConversationId) -> object:
+    raise UnknownConversation("none")
+
+
+async def found(_: ConversationId) -> object:
+    return object()
 
 
 async def nothing(_: int) -> Sequence[Entry]:
@@ -76,6 +87,23 @@ async def test_what_stood_here_before_the_conversation_was_elsewhere_is_put_asid
     await hosts.ready(hosts.of("a"))
     assert (clone / "more").exists()
     assert git(clone, "rev-parse", "HEAD") == git(hosts.source, "rev-parse", "HEAD")
+
+
+async def test_what_a_process_was_making_that_died_is_made_anew_and_what_is_there_is_left(tmp_path: Path) -> None:
+    hosts = Hosts(tmp_path)
+    clone = await hosts.begin("a")
+    (clone / "half").write_text("nothing says that it is a conversation's")
+    making = clone.with_name(f"{clone.name}.making")
+    making.mkdir()
+    (making / "half").write_text("")
+    unknown = Workspaces(hosts.home, os.environ, "a", unheard_of)  # pyright: ignore[reportArgumentType]
+    await unknown.begin(hosts.name, Overrides(workspace=Workspace("git", url=str(hosts.source))))
+    assert sorted(each.name for each in clone.iterdir()) == [".git", ".gitignore", "README.md"]
+    assert not making.exists()
+    known = Workspaces(hosts.home, os.environ, "a", found)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(WorkspaceFailed, match="has its workspace already"):
+        await known.begin(hosts.name, Overrides(workspace=Workspace("git", url=str(hosts.source))))
+    assert (clone / "README.md").exists()
 
 
 async def test_on_one_machine_a_new_name_of_it_means_nothing(tmp_path: Path) -> None:

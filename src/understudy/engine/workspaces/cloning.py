@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import time
 from collections.abc import Mapping, Sequence
 
 from understudy.config.store import WorkspaceSettings
@@ -119,3 +120,12 @@ def make_folder(path: str, root: str) -> tuple[int, int] | None:
 
 def remove(path: str) -> None:
     shutil.rmtree(path, ignore_errors=True)
+
+
+def remove_leftovers(root: str, seconds: float) -> None:
+    """Clones that a process was making which ended before they were there."""
+    if not os.path.isdir(root):
+        return
+    for entry in os.scandir(root):
+        if entry.name.endswith(".making") and time.time() - entry.stat(follow_symlinks=False).st_mtime > seconds:
+            remove(entry.path)

@@ -12,17 +12,18 @@ import msgspec
 from understudy.config.home import state_dir
 from understudy.config.store import WorkspaceSettings, read_store_choice, read_workspaces
 from understudy.engine.log.fold import State
-from understudy.engine.workspaces.cloning import check_source, clone, is_allowed, make_folder, remove
+from understudy.engine.workspaces.cloning import check_source, clone, is_allowed, make_folder, remove, remove_leftovers
 from understudy.engine.workspaces.git import is_folder
 from understudy.engine.workspaces.restoring import Kept as KeptSnapshot
 from understudy.engine.workspaces.restoring import Restored, Restoring
 from understudy.engine.workspaces.saving import Find, Kept, Saving
-from understudy.errors import BadRequest, ConversationBusy, NotAllowed, WorkspaceAway, WorkspaceFailed
+from understudy.errors import BadRequest, ConversationBusy, NotAllowed, UnknownConversation, WorkspaceAway, WorkspaceFailed
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, Overrides, PatchStarted, Record, Workspace, WorkspaceMoved, WorkspaceSaveStarted
 
 ALWAYS_LOST = "files that git ignores, stashes, and branches that were neither pushed nor checked out"
 MOST_FILES = 20
+LEFTOVER_SECONDS = 3600.0
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Restored).decode
 
@@ -42,6 +43,7 @@ class Workspaces:
         self.settings: WorkspaceSettings = read_workspaces(home, env)
         self.host = host or read_store_choice(home, env).host_name or os.uname().nodename
         self._has_hosts = has_hosts
+        self._find = find
         self._root = os.path.realpath(self.settings.folder)
         self._notes = state_dir(home) / "snapshots"
         self._env = env
@@ -103,17 +105,32 @@ class Workspaces:
             made = msgspec.structs.replace(workspace, path=path, host=self.host)
             return msgspec.structs.replace(chosen, cwd=path, workspace=made)
         path = self.path_of(conversation_id)
+        making = f"{path}.making"
         try:
             self._notes.mkdir(mode=0o700, parents=True, exist_ok=True)
-            owner = make_folder(path, self._root)
-            commit = await clone(workspace.url, workspace.commit, path, self.settings, self._env, owner)
+            await asyncio.to_thread(remove_leftovers, self._root, LEFTOVER_SECONDS + self.settings.seconds)
+            await self._clear(conversation_id)
+            owner = make_folder(making, self._root)
+            commit = await clone(workspace.url, workspace.commit, making, self.settings, self._env, owner)
+            os.rename(making, path)
         except OSError as error:
+            await asyncio.to_thread(remove, making)
             raise WorkspaceFailed(f"no workspace can be made in {self._root}: {error.strerror}") from None
         except BaseException:
-            await asyncio.to_thread(remove, path)
+            await asyncio.to_thread(remove, making)
             raise
         made = msgspec.structs.replace(workspace, path=path, commit=commit, host=self.host)
         return msgspec.structs.replace(chosen, cwd=str(Path(path, chosen.cwd or "")), workspace=made)
+
+    async def _clear(self, conversation_id: ConversationId) -> None:
+        """A front end asks again for what a worker was making that died. Raises `WorkspaceFailed` where that was done."""
+        path = self.path_of(conversation_id)
+        await asyncio.to_thread(remove, f"{path}.making")
+        if is_folder(path):
+            with suppress(UnknownConversation):
+                await self._find(conversation_id)
+                raise WorkspaceFailed(f"conversation {conversation_id} has its workspace already")
+            await asyncio.to_thread(_put_aside, path)
 
     async def discard(self, conversation_id: ConversationId, *, kept_too: bool = False) -> None:
         """No conversation came of it, or it is deleted. What is in it goes, and what was kept here; `kept_too`: everywhere."""
