@@ -17,6 +17,7 @@ import pytest
 
 from tests.e2e.real_clients import server_task
 from tests.e2e.scenes import told_to_model
+from tests.e2e.test_files_on_disk import plant
 from tests.e2e.test_user_input import COLOUR, NAME
 from tests.support.claude_code import DOWN, ENTER, ESCAPE, RIGHT, TOOLS, MessagesModel, Terminal, command, in_terminal, text, use
 from tests.support.http_server import HttpServer
@@ -362,3 +363,15 @@ async def test_an_answer_after_a_restart_goes_on_with_the_turn(tmp_path: Path) -
         await scene.accept()
         assert "Painted." in await scene.told(3)
         assert "Ann" in told_to_model(scene.ours.requests[1], "c1")
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_commands_on_disk_are_its_slash_commands(tmp_path: Path, way: Any) -> None:
+    plant(tmp_path / "home")
+    plant(tmp_path / "user")
+    async with stage(way, tmp_path, [], [text("seen")]) as scene:
+        await scene.terminal.until(lambda: scene.was_sent("prompts/list"))
+        await scene.terminal.press("/mcp__codex__", "/codex:sub:fix (MCP)")
+        await scene.terminal.press("sub:fix 12", "12")
+        scene.terminal.leave(ENTER)
+        assert "Fix ticket 12. 12" in await scene.told(1)  # of more words it sends the first: there is one argument

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 
 import pytest
 
@@ -61,6 +62,6 @@ def test_an_image_named_by_its_path_is_sent_along(program: Program) -> None:
         terminal.wait(f'❯ @"{outside}"'[:60])
         terminal.type("?" + ENTER)
         terminal.wait_for_turn("● Another one.")
-        assert terminal.text.count("[1 image]") == 2
+        assert len(re.findall(r"\[1\s+image\]", terminal.text)) == 2  # a long path breaks the line
         terminal.type("/image nowhere.png" + ENTER)
         terminal.wait("image nowhere.png cannot be read")

@@ -79,7 +79,7 @@ def instructions(config: Config) -> Iterator[Row]:
     used = dict(project_docs(config, places))
     left = config.project_doc_max_bytes
     folders = project_folders(places.pinned[0].path)
-    for folder in reversed(folders):
+    for folder in (each.rstrip("/") for each in reversed(folders)):
         counted = next((path for path in used if _folder_of(path, config) == folder), "")
         for name in config.project_doc_names:
             path = f"{folder}/{name}"

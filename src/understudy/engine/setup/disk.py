@@ -28,7 +28,8 @@ MOST_LOOKED_AT = 1_000  # entries of one folder
 MOST_FOLDERS = 256  # below one of them
 MOST_TOGETHER = 5_000  # entries of them all
 MOST_DEPTH = 6
-MOST_REMEMBERED = 512
+MOST_REMEMBERED = 1_024
+LARGEST_REMEMBERED = 16 * 1024
 MOST_BYTES = 256 * 1024  # of a file that is given to a model as a whole
 Standing = Literal["counts", "trust", "no"]  # `trust`: it would count once its folder is trusted
 
@@ -147,11 +148,14 @@ def _read_own(path: str, folder: str, masks: Masks, most: int) -> Found | None:
     try:
         status = os.stat(path)
         state = (path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, masks.paths, most)
-        if state not in _known:
-            _known[state] = Found(path, relative, content=read_for_model(path, masks, most))
+        if (known := _known.get(state)) is not None:
+            return known
+        found = Found(path, relative, content=read_for_model(path, masks, most))
+        if status.st_size <= LARGEST_REMEMBERED:
+            _known[state] = found
             if len(_known) > MOST_REMEMBERED:
                 _known.popitem(last=False)
-        return _known[state]
+        return found
     except (FileNotFoundError, NotADirectoryError):
         return None
     except NotForModels as error:
