@@ -77,7 +77,7 @@ async def test_a_question_is_put_again_by_the_next_worker_and_answered_through_a
 
 @pytest.mark.slow
 async def test_of_a_host_that_is_away_conversations_are_read_and_callers_are_told(tmp_path: Path) -> None:
-    script = [say("one"), deltas(["half ", HOLD]), say("back")]
+    script = [say("one"), deltas(["half ", HOLD]), say("back"), say("another")]
     async with machines(tmp_path, script, workers=("a",), config=SOON) as those:
         x, y = await those.client("x"), those.rest("y")
         work = str(those.work("w"))
@@ -91,6 +91,8 @@ async def test_of_a_host_that_is_away_conversations_are_read_and_callers_are_tol
         assert away in str(await x.result("codex-reply", {"threadId": name, "prompt": "and"}))
         assert "is on host a, which is away" in str(await x.result("codex", {"prompt": "beside", "cwd": work}))
         assert len((await y.get(f"/v1/conversations/{name}/events"))["events"]) > 3
+        editor = await those.client("y")
+        assert (await editor.result("conversationStream", {"conversation_id": name})).get("isError") is not True
         letters = those.rows("SELECT convert_from(op, 'UTF8') FROM inbox")
         assert not [letter for letter in letters if "send" in letter[0]], "what was refused is not left for later"
         listed = await program(those, "x").run_aside("workers", "--json")
@@ -98,6 +100,14 @@ async def test_of_a_host_that_is_away_conversations_are_read_and_callers_are_tol
         await those.servers["a"].start()
         await those.until_served(1)
         assert content(await x.result("codex-reply", {"threadId": name, "prompt": "again"})) == "back"
+        more = thread(await x.result("codex", {"prompt": "another", "cwd": work}))
+        for gone in (name, more):  # by its worker, and then without it
+            deleted = await program(those, "x").run_aside("conversations", "delete", gone, "--yes")
+            assert (deleted.code, deleted.err) == (0, ""), deleted.err
+            if gone == name:
+                await those.servers["a"].kill()
+                await those.until("SELECT u_there('a')", False)
+        assert those.rows("SELECT count(*) FROM conversations") == [(0,)]
 
 
 @pytest.mark.slow

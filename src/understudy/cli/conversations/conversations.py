@@ -22,6 +22,7 @@ from understudy.protocol.ops import Archive, Delete
 from understudy.protocol.records import UndoEnded
 from understudy.sandbox.cell import trees
 from understudy.servers.process.log_lines import log_warnings
+from understudy.store.elsewhere import Elsewhere
 from understudy.store.log import Claim, GoingOn, Holder, Listed, Status, Store
 from understudy.store.lookup import find_id
 from understudy.store.opening import store_exists
@@ -148,6 +149,9 @@ def _delete(listed: Listed, *, sure: bool) -> None:
 async def _forget(listed: Listed) -> None:
     async with open_stored() as log:
         claim = await log.claim(listed.conversation_id)
+        if isinstance(claim, Elsewhere):
+            await _forget_elsewhere(log, listed, claim)
+            return
         if isinstance(claim, Holder) and listed.summary.status == "idle" and listed.summary.running:
             claim = await _claim_from_commands(log, listed.conversation_id)
         if isinstance(claim, Holder):
@@ -156,6 +160,22 @@ async def _forget(listed: Listed) -> None:
             await write(lambda done: log.delete(listed.conversation_id, done))
         finally:
             claim.release()
+
+
+async def _forget_elsewhere(log: Store, listed: Listed, where: Elsewhere) -> None:
+    """Its host does it; where that is away, nothing runs that could mind, and nothing of it counts any more should it come back."""
+    name = listed.conversation_id
+    if not where.alive:
+        await write(lambda done: log.delete(name, done))
+        return
+    if listed.summary.turn is not None:
+        raise ConversationBusy(f"conversation {name} has a turn running on host {where.host}; wait for its end")
+    await write(lambda done: log.post(name, Delete(there=True), done))
+    give_up = time.monotonic() + ENDING_SECONDS
+    while await log.find(name) is not None:
+        if time.monotonic() > give_up:
+            raise ConversationBusy(f"host {where.host} was asked to delete conversation {name}; it has not done so yet")
+        await asyncio.sleep(0.05)
 
 
 async def _claim_from_commands(log: Store, conversation_id: ConversationId) -> Claim | Holder:

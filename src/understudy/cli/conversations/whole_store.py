@@ -28,6 +28,7 @@ from understudy.config.store import SCHEMES, SQLITE, read_store_choice
 from understudy.errors import BadRequest, StoreError, UnknownConversation, how_to_add
 from understudy.protocol.ids import ConversationId
 from understudy.store.chain import Seals
+from understudy.store.elsewhere import Elsewhere
 from understudy.store.log import Audited, Holder, Store
 from understudy.store.lookup import find_id
 from understudy.store.moving.ends import End
@@ -133,6 +134,8 @@ async def _audits(log: Store, ids: Any, options: Namespace) -> AsyncIterator[Aud
 
 async def _seal(log: Store, conversation_id: ConversationId, head: str | None) -> Audited | None:
     claim = await log.claim(conversation_id)
+    if isinstance(claim, Elsewhere):
+        raise BadRequest(f"{conversation_id} is on host {claim.host}: seal it there")
     if isinstance(claim, Holder):
         raise BadRequest(f"{conversation_id} is in use; seal it when its turn is over")
     try:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from understudy.engine.ops import Way
-from understudy.errors import StandsElsewhere
+from understudy.errors import HostAway, StandsElsewhere
 from understudy.protocol.ops import Accepted, Resume
 
 if TYPE_CHECKING:
@@ -14,6 +14,8 @@ class Resuming(Way[Resume]):
     async def here(self, shell: "Shell", op: Resume) -> Accepted:
         try:
             return Accepted(turn=await shell.resume())
+        except HostAway:  # its conversation can be read
+            return Accepted(turn=shell.state.turn)
         except StandsElsewhere:
             if shell.state.turn is None or await shell.is_claimed():
                 return Accepted(turn=shell.state.turn)
