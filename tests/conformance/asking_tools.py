@@ -11,6 +11,7 @@ from understudy.config.home import state_dir
 from understudy.servers.failures import InvalidParams
 from understudy.servers.mcp.call import Call
 from understudy.servers.mcp.rounds import AskedAgain
+from understudy.servers.mcp.task_board import LoneClient
 from understudy.servers.sealing import IdSeal
 
 TOOLS = Tools()
@@ -95,7 +96,8 @@ async def elicitation_enums(call: Call) -> Any:
 
 
 def asked_of(call: Call) -> AskedAgain:
-    return call.client.asked or AskedAgain("")
+    asked = call.client.asked if isinstance(call.client, LoneClient) else None
+    return asked or AskedAgain("")
 
 
 def input_required(requests: Mapping[str, Json], state: str | None = None) -> Json:

@@ -21,7 +21,7 @@ from tests.e2e.test_files_on_disk import plant
 from tests.e2e.test_user_input import COLOUR, NAME
 from tests.support.claude_code import DOWN, ENTER, ESCAPE, RIGHT, TOOLS, MessagesModel, Terminal, command, in_terminal, text, use
 from tests.support.http_server import HttpServer
-from tests.support.relay import Relay
+from tests.support.seeing_relay import SeeingRelay
 from understudy.testing import HOLD, SERVER_COMMAND, Entry, Script, ScriptedModel, call, deltas, say
 from understudy.testing.waiting import WAIT_SECONDS
 
@@ -105,7 +105,7 @@ class Pipes(Scene):
 
 
 class Http(Scene):
-    relay: Relay
+    relay: SeeingRelay
     server: HttpServer
 
     async def kill(self) -> None:
@@ -140,7 +140,7 @@ async def over_pipes(folder: Path, ours: ScriptedModel, its: MessagesModel) -> A
 
 @asynccontextmanager
 async def over_http(folder: Path, ours: ScriptedModel, its: MessagesModel) -> AsyncGenerator[Http]:
-    async with HttpServer(folder, ours, config=UNTRUSTED) as server, Relay(server.port) as relay:
+    async with HttpServer(folder, ours, config=UNTRUSTED) as server, SeeingRelay(server.port) as relay:
         headers = {"Authorization": f"Bearer {server.token}"}
         entry = {"type": "http", "url": f"http://127.0.0.1:{relay.port}/mcp", "headers": headers}
         argv, environment = command(folder, its, entry)

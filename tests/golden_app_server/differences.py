@@ -64,7 +64,7 @@ def alike(name: str, messages: list[Json]) -> list[Json]:
     """Both what was recorded and what we said, without what is not compared."""
     by_chance = {method for recording, method in BY_CHANCE if recording == name}
     kept = [message for message in messages if message.get("method") not in {*LEFT_OUT, *by_chance}]
-    return [cast(Json, _without_phase(_without(message))) for message in kept]
+    return [_without_phase(_without(message)) for message in kept]
 
 
 def _without_phase(message: Json) -> Json:

@@ -55,7 +55,7 @@ async def test_the_tool_and_the_command_find_the_same(program: Program) -> None:
     assert shown.code == 0
     assert shown.out.splitlines()[1] == "    The key is [redacted], and marmalade."
     assert program.call("search", "nothing-of-it").err == "Nothing found.\n"
-    assert program.call("search", "x", "--since", "yesterday").code == 1
+    assert program.call("search", "x", "--since", "yesterday").code == 2
     assert "no word" in program.call("search", "!").err
 
 

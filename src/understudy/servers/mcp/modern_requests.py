@@ -62,6 +62,8 @@ def _tool_handler(call: Call, offer: Offer) -> Handler:
         handler = find_tool(call, offer.tools)
     finally:
         call.shape = ModernShape(call.shape)
+    if isinstance(call.client, LoneClient):
+        call.client.asked = asked
     if not offer.tools[asked.name].watches_turn:
         return handler
     rounds = Rounds(call, asked)

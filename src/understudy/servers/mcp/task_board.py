@@ -22,6 +22,7 @@ from understudy.servers.mcp.call import Call, CallViewer, ClientContext, MakeVie
 from understudy.servers.mcp.handshake import PREFIX
 from understudy.servers.mcp.peer import Peer
 from understudy.servers.mcp.progress import Progress
+from understudy.servers.mcp.rounds import AskedAgain
 from understudy.servers.mcp.task_names import TaskName, mark_of, read_task_id, ttl_as_told, write_task_id
 from understudy.servers.mcp.task_viewer import TaskViewer
 from understudy.servers.sealing import EndedIds
@@ -190,6 +191,7 @@ class LoneClient(ClientContext):
     def __init__(self, engine: Engine, caller: Caller, board: TaskBoard, sink: Sink) -> None:
         super().__init__(engine, caller, Peer(), sink)
         self.board = board  # the tasks of its server
+        self.asked: AskedAgain | None = None  # what a call of a tool said of the rounds before it
         self.streams_answer_at_end = True
 
 
