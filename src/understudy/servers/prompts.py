@@ -1,5 +1,6 @@
 """Commands and skills on disk as MCP prompts: their list, and the text that one of them makes."""
 
+import asyncio
 import os
 from typing import Any
 
@@ -25,8 +26,8 @@ class _Asked(msgspec.Struct):
     arguments: dict[str, str] | None = None
 
 
-def list_prompts(engine: Engine, caller: Caller) -> dict[str, Any]:
-    """Those of the folder in which the server was started, and the user's own."""
+async def list_prompts(engine: Engine, caller: Caller) -> dict[str, Any]:
+    """Those of the folder in which the server was started, and the user's own. Others are served while the files are looked at."""
     config = _config(engine, caller)
     if config is None:
         return {"prompts": []}
@@ -38,12 +39,12 @@ def list_prompts(engine: Engine, caller: Caller) -> dict[str, Any]:
                 "description": each.description,
                 "arguments": [{**words, "description": each.hint or "what follows the name"}],
             }
-            for each in find_called(config, places_of(config))
+            for each in await asyncio.to_thread(find_called, config, places_of(config))
         ]
     }
 
 
-def get_prompt(engine: Engine, caller: Caller, given: bytes) -> dict[str, Any]:
+async def get_prompt(engine: Engine, caller: Caller, given: bytes) -> dict[str, Any]:
     """Raises `InvalidParams`."""
     try:
         asked = msgspec.json.decode(given, type=_Asked)
@@ -57,12 +58,14 @@ def get_prompt(engine: Engine, caller: Caller, given: bytes) -> dict[str, Any]:
         raise InvalidParams(f"Invalid params of prompts/get: `{WORDS}` is longer than {_MOST_WORDS} characters")
     config = _config(engine, caller)
     places = None if config is None else places_of(config)
-    called = None if config is None or places is None else find_one(asked.name, config, places)
-    if config is None or places is None or called is None:
-        known = () if config is None or places is None else [each.name for each in find_called(config, places)]
+    if config is None or places is None:
+        raise InvalidParams(f"Unknown prompt '{asked.name[:200]}'")
+    called = await asyncio.to_thread(find_one, asked.name, config, places)
+    if called is None:
+        known = [each.name for each in await asyncio.to_thread(find_called, config, places)]
         raise InvalidParams(f"Unknown prompt '{asked.name[:200]}'{did_you_mean(asked.name, known)}")
     try:
-        text = spell_out(called, words, config, places)
+        text = await asyncio.to_thread(spell_out, called, words, config, places)
     except BadRequest as error:
         raise InvalidParams(str(error)) from None
     return {"description": called.description, "messages": [{"role": "user", "content": {"type": "text", "text": text}}]}

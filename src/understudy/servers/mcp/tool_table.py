@@ -97,12 +97,12 @@ class Offer(msgspec.Struct, frozen=True):
 
 
 async def _list_prompts(call: Call) -> dict[str, Any]:
-    found = _prompts().list_prompts(call.client.engine, call.client.caller)
+    found = await _prompts().list_prompts(call.client.engine, call.client.caller)
     return {**found, "ttlMs": 0, "cacheScope": "private"} if call.client.peer.version == MODERN else found
 
 
 async def _get_prompt(call: Call) -> dict[str, Any]:
-    return _prompts().get_prompt(call.client.engine, call.client.caller, call.arguments or b"{}")
+    return await _prompts().get_prompt(call.client.engine, call.client.caller, call.arguments or b"{}")
 
 
 OFFER: Final = Offer(TOOLS, {"prompts/list": _list_prompts, "prompts/get": _get_prompt}, capabilities=OURS)
