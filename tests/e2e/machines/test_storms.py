@@ -1,4 +1,4 @@
-"""Workers, front ends and sessions of the database that are killed at random while conversations are at work: nothing that was
+"""Workers, front ends and a database that are killed at random while conversations are at work: nothing that was
 acknowledged is lost, and nothing is done twice.
 """
 
@@ -15,6 +15,7 @@ import pytest
 
 from tests.cli.program import Program
 from tests.support.machines import Machines, machines
+from tests.support.postgres import the_server
 from tests.support.rest_client import RestClient
 from understudy.testing import ReceivedRequest, call, say
 from understudy.testing.script import Entry
@@ -64,7 +65,11 @@ class Storm:
             await asyncio.sleep(0.3)
 
     async def kill_one(self) -> None:
-        name = self._random.choice("aaabbbccxyd")
+        name = self._random.choice("aaabbbccxydp")
+        if name == "p":  # the database itself, as in a crash
+            await asyncio.to_thread(the_server().stop)
+            await asyncio.to_thread(the_server().start)
+            return
         if name == "d":  # every session of the database
             query = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'understudy %%'"
             self.those.rows(f"{query} AND %s", True)
