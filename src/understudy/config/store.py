@@ -51,7 +51,9 @@ class WorkspaceSettings(msgspec.Struct, frozen=True):
 
 def files_of(read: TreeReader, env: Mapping[str, str]) -> list[str | None]:
     """What no command may read. Raises `Mismatch`."""
-    return [env.get(VARIABLE), read.text("understudy.store.url_file"), read.text("understudy.cluster.audit_key_file")]
+    snapshots = read.text("understudy.cluster.snapshots")  # of all conversations
+    kept = snapshots if snapshots is not None and _is_path(snapshots) else None
+    return [env.get(VARIABLE), read.text("understudy.store.url_file"), read.text("understudy.cluster.audit_key_file"), kept]
 
 
 _OURS = StoreChoice()
@@ -138,7 +140,7 @@ def _workspaces(home: Path, read: TreeReader, env: Mapping[str, str]) -> Workspa
     if snapshots is not None and _has_password(snapshots):
         wanted = "an address without a password: leave that to ssh, or to a credential helper of git"
         raise Mismatch(f"{key}snapshots", "invalid value: it holds a password", wanted)
-    if snapshots is not None and "://" not in snapshots and not _SCP.match(snapshots):
+    if snapshots is not None and _is_path(snapshots):
         snapshots = str(expand(snapshots, base=home, env=env))
     also = read.texts(f"{key}snapshot_also") or ()
     for name in also:
@@ -148,6 +150,10 @@ def _workspaces(home: Path, read: TreeReader, env: Mapping[str, str]) -> Workspa
     seconds, most = read.amount(f"{key}workspace_seconds"), read.count(f"{key}workspace_mb")
     urls = read.texts(f"{key}workspace_urls")
     return WorkspaceSettings(folder, snapshots, also, urls, seconds or WORKSPACE_SECONDS, most or WORKSPACE_MB)
+
+
+def _is_path(repository: str) -> bool:
+    return "://" not in repository and not _SCP.match(repository)
 
 
 def _has_password(url: str) -> bool:

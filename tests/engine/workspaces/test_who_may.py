@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from understudy.config.load import load_config
 from understudy.config.store import read_workspaces
 from understudy.engine.workspaces.cloning import is_allowed
 from understudy.engine.workspaces.workspaces import Workspaces
@@ -90,3 +91,12 @@ def test_a_path_for_snapshots_starts_at_the_home_folder(tmp_path: Path) -> None:
     assert read_workspaces(tmp_path, {}).snapshots == str(tmp_path / "kept.git")
     (tmp_path / "config.toml").write_text('[understudy.cluster]\nsnapshots = "git@host:kept.git"\n')
     assert read_workspaces(tmp_path, {}).snapshots == "git@host:kept.git"
+
+
+@pytest.mark.parametrize(
+    ("written", "is_masked"), [("kept.git", True), ("ssh://git@host/kept.git", False), ("git@host:kept.git", False)]
+)
+def test_no_command_sees_what_is_kept_of_other_conversations(tmp_path: Path, written: str, is_masked: bool) -> None:
+    (tmp_path / "config.toml").write_text(f'[understudy.cluster]\nsnapshots = "{written}"\n')
+    config = load_config(tmp_path, Overrides(model="m"), server_cwd=tmp_path, env={"HOME": str(tmp_path)})
+    assert (tmp_path / "kept.git" in config.sandbox.mask) is is_masked
