@@ -175,6 +175,7 @@ NAMES_OF_SERVERS = {"startup_timeout_sec": "startup_seconds", "tool_timeout_sec"
 
 
 SERVE = "understudy.serve."
+PUSH = "understudy.push."
 
 
 def serve_default(name: str, config: Config) -> Any:
@@ -210,6 +211,8 @@ def actual_default(row: Row, config: Config) -> Any:
         return server_default(row.key.removeprefix(SERVER))
     if row.key.startswith(SERVE):
         return serve_default(row.key.removeprefix(SERVE), config)
+    if row.key.startswith(PUSH):
+        return serve_default(f"push_{row.key.removeprefix(PUSH)}", config)
     if row.key.startswith(LIMITS):
         return getattr(Limits(), row.key.removeprefix(LIMITS))
     if row.key.startswith(BUDGET):

@@ -24,6 +24,8 @@ from tests.e2e.other_servers import KINDS, tool_server_on_http
 from tests.e2e.scenes import text_of
 from tests.sandbox.stage import until
 from tests.support.contents import contents
+from tests.support.http_server import HttpServer
+from tests.support.rest_client import log_in
 from tests.support.task_clients import StdioDoor, TaskClient
 from understudy.testing import (
     SERVER_COMMAND,
@@ -738,6 +740,20 @@ for number, (show, serve_keys) in enumerate(SHOWN.items()):
     shows(*(f"understudy.serve.{key}" for key in serve_keys))(
         lambda stage, show=show, folder_name=folder_name: show(stage.work.parent / folder_name)
     )
+
+
+@shows("understudy.push.subject", "understudy.push.services")
+async def show_push(stage: Stage) -> None:
+    given = {"understudy.push.subject": "mailto:me@example.org", "understudy.push.services": ["push.example"]}
+    folder = stage.work.parent / "pushing"
+    folder.mkdir()
+    async with HttpServer(folder, None, config=given) as server:
+        page = await log_in(server)
+        assert (await page.get("/push", Origin=page.origin))["key"]
+        for host, status in (("push.example", 400), ("fcm.googleapis.com", 403)):  # the keys are none
+            given_there: dict[str, Any] = {"endpoint": f"https://{host}/x", "keys": {}}
+            answer = await page.request("POST", "/push", given_there, {"Origin": page.origin})
+            assert answer.status == status
 
 
 for show, store_keys in (STORING | WORKSPACES).items():

@@ -41,6 +41,7 @@ TESTED_BY = {
     "installable": "test_installing.test_the_browser_finds_nothing_in_the_way_of_installing_it",
     "tab title and notification": "test_access.test_a_question_is_noticed_from_another_tab_by_title_and_notification",
     "notification on a phone": "test_installing.test_a_phone_is_notified_by_a_worker_that_keeps_nothing",
+    "question with no page open": "test_installing.test_a_question_is_told_by_a_message_of_the_push_service",
     "10,000 records": "test_keeping_up.test_ten_thousand_records_are_read_from_the_end_backwards_in_a_bounded_page",
     "after a sleep": "test_agreeing.test_a_tab_that_was_frozen_while_the_server_was_started_again_catches_up_by_itself",
     "after a restart": "test_keeping_up.test_the_page_goes_on_by_itself_after_a_restart_of_the_server",

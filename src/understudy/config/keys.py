@@ -75,6 +75,7 @@ _TABLES: Tree = {
         "commands": _names("timeout_seconds sessions idle_seconds"),
         "mcp": _names("sandboxed wait_seconds"),
         "hooks": _names("may_allow"),
+        "push": _names("subject services"),
         "serve": {
             **_names("""
                 host port unix unix_group users token_file tls_cert tls_key public_url allow_host allow_origin trusted_proxies

@@ -232,12 +232,12 @@ def build_config(
     provider = _choose_provider(read, providers)
     model, notices = _choose_model(overrides, read, provider, providers, home)
     check_history(read)
-    if read.table("understudy.serve") is not None:
+    ours = read.table("understudy")
+    if ours is not None and ("serve" in ours or "push" in ours):
         from understudy.config.serve import serve_settings  # few files have it
 
         serve_settings(home, read, env)  # a slip is told here, too
-    ours = read.value("understudy")
-    if isinstance(ours, dict) and ("store" in ours or "cluster" in ours):
+    if ours is not None and ("store" in ours or "cluster" in ours):
         from understudy.config.store import check_store  # few files have it
 
         check_store(home, read)

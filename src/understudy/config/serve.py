@@ -78,6 +78,9 @@ LogFormat = Literal["text", "json"]
 _LOG_FORMATS = ("text", "json")
 
 
+PUSH_SERVICES = ("fcm.googleapis.com", "updates.push.services.mozilla.com", "web.push.apple.com", "*.notify.windows.com")
+
+
 class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     state_dir: Path
     role: Role = "all"
@@ -109,6 +112,8 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     groups_claim: str = "groups"  # where such a token names the groups of its caller
     keep_days: int = 0  # after which a conversation that nobody uses is deleted; 0: never
     max_store_mb: int = 0  # of the store; 0: any size
+    push_subject: str | None = None  # whom push services may write to; None: no browser is told of questions that way
+    push_services: tuple[str, ...] = PUSH_SERVICES
 
 
 def read_serve(home: Path, cli: Sequence[tuple[str, Any]], flags: Mapping[str, Any], env: Mapping[str, str]) -> ServeSettings:
@@ -173,8 +178,13 @@ def serve_settings(home: Path, read: TreeReader, env: Mapping[str, str]) -> Serv
         groups_claim=read.text(key("groups_claim")) or "groups",
         keep_days=number("keep_days", 0),
         max_store_mb=number("max_store_mb", 0),
+        push_subject=read.text("understudy.push.subject") or None,
+        push_services=_or(read.texts("understudy.push.services"), PUSH_SERVICES),
         log_format=cast(LogFormat, read.choice(key("log_format"), _LOG_FORMATS) or "text"),
     )
+    if settings.push_subject is not None and not settings.push_subject.startswith(("mailto:", "https://")):
+        wanted = "an address such as mailto:me@example.org or https://example.org"
+        raise read.mismatch("understudy.push.subject", "invalid value: it is no address", wanted)
     if settings.max_store_mb:
         _refuse_size_of_a_database(home, read, env)
     if settings.unix is not None and settings.no_auth:
@@ -202,6 +212,10 @@ def _refuse_size_of_a_database(home: Path, read: TreeReader, env: Mapping[str, s
         key = "understudy.serve.max_store_mb"
         wanted = "left out, with `understudy.store.url`; `keep_days` deletes by age"
         raise read.mismatch(key, "a database looks after its own size", wanted)
+
+
+def _or(given: tuple[str, ...] | None, default: tuple[str, ...]) -> tuple[str, ...]:
+    return default if given is None else given
 
 
 def _is_network(text: str) -> bool:

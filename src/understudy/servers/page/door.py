@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterator
 from hashlib import sha256
 from importlib import resources
 from importlib.resources.abc import Traversable
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from understudy.config.serve import ServeSettings
-from understudy.errors import report_bug
+from understudy.errors import ConfigError, report_bug
 from understudy.protocol.callers import LOCAL_NAME
-from understudy.servers.http.answers import Headers, Refusal, Send, send_answer
+from understudy.servers.http.answers import Headers, Refusal, Send, encode, send_answer
 from understudy.servers.http.asked import Asked, read_body
 from understudy.servers.http.browsers import Browsers, Login
 from understudy.servers.http.guards import is_json
@@ -25,6 +26,7 @@ from understudy.servers.http.principals import Principals
 from understudy.servers.page.links import Links
 
 FOLDER = "/page/"
+PUSH = "/push"
 _TYPES = {
     "css": b"text/css; charset=utf-8",
     "html": b"text/html; charset=utf-8",
@@ -121,6 +123,9 @@ def _etag(data: bytes) -> str:
     return f'"{sha256(data).hexdigest()[:32]}"'
 
 
+if TYPE_CHECKING:
+    from understudy.servers.page.push import Push  # which needs cryptography
+
 logger = logging.getLogger(__name__)
 
 MOST_BYTES = 20 * 1024  # signed tokens can be long
@@ -134,6 +139,13 @@ class LoginRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     token: str | None = None
 
 
+class Subscribe(msgspec.Struct, frozen=True):
+    """As a browser writes it."""
+
+    endpoint: str
+    keys: dict[str, str]
+
+
 class PageDoor:
     def __init__(self, settings: ServeSettings, principals: Principals) -> None:
         self.browsers = Browsers(settings, principals)
@@ -141,15 +153,19 @@ class PageDoor:
         self._links = Links(settings.state_dir)
         self._files = StaticFiles()
         self.when_logged_out: Callable[[Login], None] | None = None
+        self.push: Push | None = None  # where it is configured
 
     def serves(self, path: str) -> bool:
-        return path in ("/login", "/logout") or self._files.knows(path)
+        return path in ("/login", "/logout", PUSH) or self._files.knows(path)
 
     async def serve(self, asked: Asked, send: Send) -> None:
         """Raises `Refusal`. Where it comes from and goes to is checked already."""
         if asked.path in ("/login", "/logout") and asked.method == "POST":
             self.browsers.check_page(asked)  # also before there is a cookie: nobody is logged in as somebody else
             await (self._log_in if asked.path == "/login" else self._log_out)(asked, send)
+            return
+        if asked.path == PUSH:
+            await self._serve_push(asked, send)
             return
         if asked.path == "/logout":
             raise Refusal(405, "logging out is a POST", headers=((b"allow", b"POST"),))
@@ -185,9 +201,33 @@ class PageDoor:
         visitor = self.browsers.find(asked)
         if visitor is not None and visitor.login is not None:
             self.browsers.logins.end(visitor.login)
+            if self.push is not None:
+                self.push.forget(visitor.login)
             if self.when_logged_out is not None:
                 self.when_logged_out(visitor.login)
         await self._answer(send, (b"set-cookie", self.browsers.no_cookie()))
+
+    async def _serve_push(self, asked: Asked, send: Send) -> None:
+        """The key by which a browser subscribes, and its subscription. Raises `Refusal`."""
+        visitor = self.browsers.find(asked)
+        if visitor is None:
+            raise Refusal(401, "log in first")
+        if asked.method == "GET":  # the page asks, to know whether it is offered
+            key = None if self.push is None else self.push.public_key
+            await send_answer(send, 200, encode({"key": key}), headers=((b"cache-control", b"no-store"), *GUARDING))
+            return
+        if self.push is None:
+            raise Refusal(404, "browsers are not told of questions here: `understudy.push.subject` is not set")
+        if asked.method != "POST":
+            raise Refusal(405, f"{asked.method} is not for this address", headers=((b"allow", b"GET, POST"),))
+        if not is_json(asked.header(b"content-type")):
+            raise Refusal(415, "the content type should be application/json")
+        given = read_body(await asked.body(MOST_BYTES), Subscribe)
+        try:
+            self.push.subscribe(visitor, given)
+        except ConfigError as error:
+            raise Refusal(503, str(error)) from None
+        await self._answer(send)
 
     @staticmethod
     async def _answer(send: Send, *headers: tuple[bytes, bytes]) -> None:

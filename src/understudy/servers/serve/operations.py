@@ -36,6 +36,9 @@ class Observers:
     def __init__(self, observers: Sequence[Observer]) -> None:
         self._observers = list(observers)
 
+    def add(self, observer: Observer) -> None:
+        self._observers.append(observer)
+
     def called(self, method: str, params: bytes) -> None:
         for observer in self._observers:  # `_tell`, which costs more than what is told here
             try:
@@ -125,7 +128,8 @@ class Operations:
         logging.getLogger().addHandler(self._lines)
         self._telemetry = start_telemetry(os.environ)
         observers: tuple[Observer, ...] = (self._metrics, NotesRequests())
-        engine.observer = Observers(observers if self._telemetry is None else (*observers, self._telemetry.observer))
+        self.observers = Observers(observers if self._telemetry is None else (*observers, self._telemetry.observer))
+        engine.observer = self.observers
         engine.log.time_commits(self._metrics.commits.observe)
         self._retaining: asyncio.Task[None] | None = None
         if settings.keep_days or settings.max_store_mb:

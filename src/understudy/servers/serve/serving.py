@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from understudy.config.serve import ServeSettings
@@ -92,6 +92,9 @@ KEEP_ALIVE_SECONDS = 75
 MOST_CONNECTIONS = 20_000  # or half of the files that this process may open, which keeps the others for its own work
 GARBAGE_THRESHOLDS = (10_000, 5, 5)  # what a request or a turn leaves behind is mostly freed without a search for it
 
+if TYPE_CHECKING:
+    from understudy.servers.page.push import Push
+
 Announce = Callable[[str], None]
 _Made = Callable[[], asyncio.Protocol]
 
@@ -143,6 +146,10 @@ async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announ
     guards = Guards(settings.host, settings.port, known_hosts, settings.allow_origin, open_to_all=settings.no_auth)
     app = App(engine, settings, principals, guards, offer)
     app.operations = operations
+    push = _open_push(settings, engine, principals)
+    if push is not None:
+        app.page.push = push
+        operations.observers.add(push)
     principals.when_changed = app.principals_changed
     measured = operations.around(app, lambda: app.open_calls)
     at_once, heads = app.at_once(measured), Heads(guards, principals)
@@ -185,6 +192,8 @@ async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announ
     await _drain(app, engine, settings.drain_seconds)
     looking.cancel()
     await operations.stop()
+    if push is not None:
+        await push.close()
     await engine.close()
     if worker is not None:
         worker.close()
@@ -268,6 +277,17 @@ async def _drain(app: App, engine: Engine, seconds: float) -> None:
         async with asyncio.timeout(seconds):
             while app.open_calls or engine.turns_under_way:  # noqa: ASYNC110  # nobody tells when the last one is answered
                 await asyncio.sleep(BETWEEN_LOOKS_SECONDS)
+
+
+def _open_push(settings: ServeSettings, engine: Engine, principals: Principals) -> "Push | None":
+    """Raises `ConfigError`."""
+    if settings.push_subject is None:
+        return None
+    if find_spec("cryptography") is None:  # the extra is not asked of everyone
+        raise ConfigError(f"`understudy.push` needs the package cryptography, which is not installed: {how_to_add('oauth')}")
+    from understudy.servers.page.push import Push
+
+    return Push(settings, engine, principals)
 
 
 def _use_issuer(settings: ServeSettings, principals: Principals) -> None:

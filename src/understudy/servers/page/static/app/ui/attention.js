@@ -7,7 +7,7 @@ import { attempt } from "../state/notices.js";
 import { useObserved } from "../state/observed.js";
 import { oneLine } from "../text/visible.js";
 import { Line } from "./inert.js";
-import { notifyByWorker } from "./notifying_worker.js";
+import { followFromAfar, notifyByWorker } from "./notifying_worker.js";
 import { conversationPath, go, loginPath } from "./route.js";
 
 const NAME = "Understudy";
@@ -60,6 +60,9 @@ function LogOut({ state }) {
 function AllowNotifications() {
   const offered = typeof Notification !== "undefined";
   const [permission, setPermission] = useState(offered ? Notification.permission : "denied");
+  useEffect(() => {
+    if (permission === "granted") followFromAfar();
+  }, [permission]);
   if (permission !== "default") return null;
   return html`<button type="button" class="link-button" onClick=${async () => setPermission(await Notification.requestPermission())}>Notify me</button>`;
 }

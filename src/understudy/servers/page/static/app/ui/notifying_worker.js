@@ -1,5 +1,6 @@
 // Notifications by way of the service worker, where the browser shows no others. The title of the tab has to do where there is no worker either.
 
+import { get, post } from "../net/api.js";
 import { go } from "./route.js";
 
 const workers = navigator.serviceWorker; // there is none where the address is not a secure one
@@ -14,6 +15,29 @@ export async function notifyByWorker(title, options) {
   } catch {
     registered = null; // perhaps the next time
   }
+}
+
+/** Be told of questions by way of the browser's push service, where the server offers it: also when no page is open. */
+export async function followFromAfar() {
+  if (!workers || !("PushManager" in globalThis)) return;
+  try {
+    const { key } = await get("push");
+    if (!key) return;
+    registered ??= register();
+    const { pushManager } = await registered;
+    const asked = { userVisibleOnly: true, applicationServerKey: key };
+    const subscription = await pushManager.subscribe(asked).catch(() => subscribeAnew(pushManager, asked));
+    const { endpoint, keys } = subscription.toJSON();
+    await post("push", { endpoint, keys });
+  } catch {
+    registered = null; // not offered here, or not now: an open page tells all the same
+  }
+}
+
+/** The server has another key than the one that the browser knows. */
+async function subscribeAnew(pushManager, asked) {
+  await (await pushManager.getSubscription())?.unsubscribe();
+  return pushManager.subscribe(asked);
 }
 
 async function register() {
