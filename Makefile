@@ -14,6 +14,8 @@ SPREAD = $(if $(findstring no:xdist,$(ARGS)),,-n auto --dist loadgroup)
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@printf '\nARGS="…" hands words on, for example:\n'
+	@printf '  make %s\n' 'test ARGS="tests/cli -k export"' 'test ARGS="-n 0 -x"' 'agent-suite ARGS="patch-* -v"' 'typescript ARGS=FOLDER' 'simulate SEED=17'
 
 demo: $(READY) ## the whole thing with no key and no network
 	@$(RUN) -m understudy demo
