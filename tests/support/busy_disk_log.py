@@ -1,27 +1,23 @@
-"""The real store on a disk that is busy: what is written waits for as long as a test wants."""
+"""A log on a disk that is busy: what is written waits for as long as a test wants."""
 
 from __future__ import annotations
 
 import asyncio
-import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 
-from understudy.config.home import state_dir
-from understudy.protocol.ids import ConversationId
+from tests.support.around_log import AroundLog, Write
+from understudy.errors import StoreError
 from understudy.store.log import Committed
-from understudy.store.sqlite.event_log import SqliteLog
-from understudy.store.sqlite.writing import Row
 from understudy.testing.waiting import Watched
 
 
-class BusyDiskLog(SqliteLog):
+class BusyDiskLog(AroundLog):
     """Between `wait` and `go_on` no write gets to the disk; then all of them do, in their order."""
 
     def __init__(self, home: Path, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(state_dir(home), loop)
+        super().__init__(home, loop)
         self._waits = False
-        self._kept_back: list[tuple[ConversationId, Callable[[int], list[Row]], Committed | None]] = []
+        self._kept_back: list[tuple[Write, Committed]] = []
         self._watched = Watched()
 
     def wait(self) -> None:
@@ -29,28 +25,24 @@ class BusyDiskLog(SqliteLog):
 
     def go_on(self) -> None:
         self._waits = False
-        for write in self._kept_back:
-            super()._submit(*write)
+        for write, done in self._kept_back:
+            write(done)
         self._kept_back.clear()
 
     def fail(self) -> None:
         """Like `go_on`, but none of them gets there."""
         self._waits = False
-        for conversation_id, _, done in self._kept_back:
-            super()._submit(conversation_id, _fail, done)
+        for _, done in self._kept_back:
+            self._fail(done, StoreError("conversation store: disk I/O error on demand"))
         self._kept_back.clear()
 
     async def until_asked(self) -> None:
         """Until something is kept back."""
         await self._watched.until(lambda: self._kept_back or None, "a write")
 
-    def _submit(self, conversation_id: ConversationId, rows: Callable[[int], list[Row]], done: Committed | None = None) -> None:
+    def _submit(self, write: Write, done: Committed) -> None:
         if not self._waits:
-            super()._submit(conversation_id, rows, done)
+            write(done)
             return
-        self._kept_back.append((conversation_id, rows, done))
+        self._kept_back.append((write, done))
         self._watched.change()
-
-
-def _fail(_: int) -> list[Row]:
-    raise sqlite3.OperationalError("disk I/O error on demand")

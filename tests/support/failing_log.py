@@ -1,23 +1,20 @@
-"""The real store, with writes that fail on demand."""
+"""A log with writes that fail on demand."""
 
 from __future__ import annotations
 
 import asyncio
-import sqlite3
-from collections.abc import Callable
 from pathlib import Path
 
-from understudy.protocol.ids import ConversationId
+from tests.support.around_log import AroundLog, Write
+from understudy.errors import StoreError
 from understudy.store.log import Committed
-from understudy.store.sqlite.event_log import SqliteLog
-from understudy.store.sqlite.writing import Row
 
 
-class FailingLog(SqliteLog):
+class FailingLog(AroundLog):
     """Counts every write; the `fail_at`-th fails, and `length - 1` after it, in their places among the others."""
 
     def __init__(self, folder: Path, loop: asyncio.AbstractEventLoop, fail_at: int, length: int = 1) -> None:
-        super().__init__(folder, loop)
+        super().__init__(folder.parent, loop)
         self.writes = 0
         self._failing = range(fail_at, fail_at + length)
         self._failed = 0
@@ -30,21 +27,16 @@ class FailingLog(SqliteLog):
     def fail_next(self) -> None:
         self._failing = range(self.writes + 1, self.writes + 2)
 
-    def _submit(self, conversation_id: ConversationId, rows: Callable[[int], list[Row]], done: Committed | None = None) -> None:
+    def _submit(self, write: Write, done: Committed) -> None:
         self.writes += 1
         if self.writes not in self._failing:
-            super()._submit(conversation_id, rows, done)
+            write(done)
             return
 
         def told(error: BaseException | None) -> None:
-            if done is not None:
-                done(error)
+            done(error)
             self._failed += 1
             if self._failed == len(self._failing):
                 self.over.set()
 
-        super()._submit(conversation_id, _fail, told)
-
-
-def _fail(_: int) -> list[Row]:
-    raise sqlite3.OperationalError("disk I/O error on demand")
+        self._fail(told, StoreError("conversation store: disk I/O error on demand"))

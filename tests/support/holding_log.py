@@ -1,30 +1,28 @@
-"""The real store, on a disk that writes nothing until a test lets it."""
+"""A log, on a disk that writes nothing until a test lets it."""
 
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
-from understudy.protocol.ids import ConversationId
+from tests.support.around_log import AroundLog, Write
 from understudy.store.log import Committed
-from understudy.store.sqlite.event_log import SqliteLog
-from understudy.store.sqlite.writing import Row
 
 
-class HoldingLog(SqliteLog):
+class HoldingLog(AroundLog):
     """Commits nothing while it holds, and everything in its order afterwards."""
 
     def __init__(self, folder: Path, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__(folder, loop)
+        super().__init__(folder.parent, loop)
         self.holds = False
         self.held: list[Callable[[], None]] = []
         self.holding = asyncio.Event()
 
-    def _submit(self, conversation_id: ConversationId, rows: Callable[[int], list[Row]], done: Committed | None = None) -> None:
+    def _submit(self, write: Write, done: Committed) -> None:
         if self.holds:
-            self.held.append(lambda: super(HoldingLog, self)._submit(conversation_id, rows, done))
+            self.held.append(lambda: write(done))
             self.holding.set()
         else:
-            super()._submit(conversation_id, rows, done)
+            write(done)
 
     def let_go(self) -> None:
         self.holds = False
