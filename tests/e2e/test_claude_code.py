@@ -287,6 +287,7 @@ async def test_a_turn_that_a_killed_server_ran_is_told_as_cut_off_at_the_next_po
         ended = await scene.told(3)
     assert "<status>failed</status>" in ended
     assert "Turn interrupted" in ended
+    assert "the server that ran this turn ended before it was over" in ended
 
 
 def test_without_a_terminal_it_is_told_which_question_was_cancelled_and_what_to_set(tmp_path: Path) -> None:

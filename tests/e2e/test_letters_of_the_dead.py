@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.scenes import answered, failed, kinds, text_of, users_in
+from tests.e2e.scenes import answered, kinds, text_of, users_in
 from tests.e2e.talking import Stream, create, listed, structured
 from tests.support.pausing import go_on, pause
 from understudy.protocol.ids import ConversationId
@@ -107,7 +107,9 @@ async def test_with_both_killed_a_third_ends_the_turn_that_was_to_be_interrupted
                     assert await third.call_tool("codex-reply", threadId=thread, prompt="2") == answered("next", thread)
                     assert users_in(scene.model.requests[1]) == ["1", "2"]
                 case "waiting on":
-                    assert await third.call_tool("codex-reply", threadId=thread) == failed("Turn interrupted", thread)
+                    result = await third.call_tool("codex-reply", threadId=thread)
+                    assert (result["error"], result["structuredContent"]["threadId"]) == ("Turn interrupted", thread)
+                    assert "the server that ran this turn ended" in result["content"][1]["text"]
                 case _:
                     arguments = {"conversation_id": thread, "call_id": "call1", "decision": "approved"}
                     assert text_of(await third.call_tool("conversationApprove", arguments)).count("no open question")

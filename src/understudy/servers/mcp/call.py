@@ -237,6 +237,7 @@ WHAT_TO_DO = (
 )
 
 
+CUT_OFF = "the server that ran this turn ended before it was over: what it was doing then may be half done"
 OTHER_FORM = "a later message of this turn asked for another output schema, and the answer has that form; ask again"
 
 
@@ -268,6 +269,7 @@ class CallViewer:
         self.only_waits = False  # for the answer to somebody's message; it has none of its own
         self._questions: dict[str, Question] = {}  # of its turn, not decided yet
         self.refused: list[dict[str, str]] = []
+        self._cut_off = False  # the turn ended with the process that ran it
         self._progress = progress
         call.result_at_end = lambda: failed_result(TURN_GOES_ON, handle.id)
         self.following = handle.follow(
@@ -327,6 +329,7 @@ class CallViewer:
         self._peer.withdraw_question(self.handle.id, turn, call_id)
 
     def ended(self, ended: TurnEnded) -> None:
+        self._cut_off = ended.cut_at is not None
         if ended.reason == "completed" and (schema := self._form()) is not None:
             self._answer_in_form(ended.message or "", schema)
         elif ended.reason == "completed":
@@ -392,6 +395,8 @@ class CallViewer:
         notes = [f"refused: {refused['what']}: {refused['reason']}" for refused in self.refused]
         if notes:
             notes.append(WHAT_TO_DO)
+        if self._cut_off:
+            notes.append(CUT_OFF)
         return [*notes, thread_note(self.handle.id)] if self.presentation.thread_in_text else notes
 
     def details(self) -> dict[str, Any]:
