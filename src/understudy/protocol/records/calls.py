@@ -4,6 +4,23 @@ from typing import Any, Literal
 
 import msgspec
 
+__all__ = [
+    "OWN_SERVER",
+    "CallRecord",
+    "CommandEnded",
+    "CommandStarted",
+    "Delta",
+    "HookRan",
+    "InputWritten",
+    "OutputDelta",
+    "PromptBlocked",
+    "ReasoningDelta",
+    "ServersChecked",
+    "TextDelta",
+    "ToolCallBegan",
+    "ToolCallEnded",
+]
+
 
 class TextDelta(msgspec.Struct, frozen=True, gc=False):
     """More of the answer being written. Deltas are not in the log: the finished item is."""
@@ -157,3 +174,6 @@ class PromptBlocked(msgspec.Struct, frozen=True, gc=False, tag="prompt_blocked")
     def describe(self) -> str:
         """For people, in a line."""
         return f"the message was blocked by a hook: {self.reason}"
+
+
+CallRecord = CommandStarted | CommandEnded | InputWritten | ToolCallBegan | ToolCallEnded | HookRan | PromptBlocked | ServersChecked

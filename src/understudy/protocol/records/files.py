@@ -5,6 +5,21 @@ import msgspec
 from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.records.turns import Pins
 
+__all__ = [
+    "DiffChanged",
+    "FileRecord",
+    "ImageViewed",
+    "LeftFile",
+    "PatchEnded",
+    "PatchStarted",
+    "Piece",
+    "UndoEnded",
+    "UndoStarted",
+    "WorkspaceMoved",
+    "WorkspaceSaveStarted",
+    "WorkspaceSaved",
+]
+
 
 class AddFile(msgspec.Struct, frozen=True, tag="add"):
     content: str
@@ -151,3 +166,16 @@ class WorkspaceMoved(msgspec.Struct, frozen=True, gc=False, tag="workspace_moved
         made = f"from its snapshot after turn {self.turn}" if self.ref else "from its source, since no snapshot was there"
         lost = f" Not in it: {'; '.join(self.lost[:MOST_NAMED])}." if self.lost else ""
         return f"The workspace {self.path} was gone and has been made again {made}.{lost}"
+
+
+FileRecord = (
+    PatchStarted
+    | PatchEnded
+    | ImageViewed
+    | DiffChanged
+    | UndoStarted
+    | UndoEnded
+    | WorkspaceSaveStarted
+    | WorkspaceSaved
+    | WorkspaceMoved
+)

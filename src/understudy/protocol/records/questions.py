@@ -7,6 +7,21 @@ import msgspec
 from understudy.protocol.choices import BudgetLimit, Decision
 from understudy.protocol.records.files import FileChange
 
+__all__ = [
+    "Answers",
+    "ApprovalDecided",
+    "BudgetAsked",
+    "CommandApprovalAsked",
+    "HookApprovalAsked",
+    "InputOption",
+    "InputQuestion",
+    "PatchApprovalAsked",
+    "Question",
+    "QuestionRecord",
+    "ToolApprovalAsked",
+    "UserInputAsked",
+]
+
 
 class CommandApprovalAsked(msgspec.Struct, frozen=True, gc=False, tag="command_approval_asked"):
     call_id: str
@@ -116,3 +131,14 @@ class ApprovalDecided(msgspec.Struct, frozen=True, gc=False, tag="approval_decid
             return ""
         place = f"{self.door} from {self.address}" if self.address else self.door
         return f"{place}, {self.client}" if self.client else place
+
+
+QuestionRecord = (
+    CommandApprovalAsked
+    | PatchApprovalAsked
+    | BudgetAsked
+    | ToolApprovalAsked
+    | HookApprovalAsked
+    | UserInputAsked
+    | ApprovalDecided
+)

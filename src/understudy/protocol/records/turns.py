@@ -10,6 +10,36 @@ from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.choices import ApprovalPolicy, Mode, PlanStatus, SandboxMode
 from understudy.protocol.items import FunctionCallOutput, Message, ModelItem, Usage
 
+__all__ = [
+    "AnswerRejected",
+    "Budget",
+    "Compacted",
+    "CompactionStarted",
+    "Failure",
+    "ItemReceived",
+    "Noticed",
+    "Opened",
+    "Overrides",
+    "Pin",
+    "Pins",
+    "PlanStep",
+    "PlanUpdated",
+    "Renamed",
+    "RequestSent",
+    "RetryScheduled",
+    "Shortened",
+    "Terms",
+    "TokensCounted",
+    "ToolAnswered",
+    "TurnDropped",
+    "TurnEnded",
+    "TurnQueued",
+    "TurnRecord",
+    "TurnStarted",
+    "UserMessage",
+    "Workspace",
+]
+
 
 class Workspace(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The files that a conversation is about, and where they come from; chosen when it begins.
@@ -268,3 +298,24 @@ class TurnEnded(msgspec.Struct, frozen=True, gc=False, tag="turn_ended", omit_de
         if told is None or told.status is None:
             return self.message or "the turn failed"
         return f"HTTP {told.status}: {told.words}" if told.words.strip() else f"HTTP {told.status}"
+
+
+TurnRecord = (
+    Opened
+    | UserMessage
+    | TurnStarted
+    | RequestSent
+    | ItemReceived
+    | ToolAnswered
+    | AnswerRejected
+    | PlanUpdated
+    | TokensCounted
+    | CompactionStarted
+    | Compacted
+    | Noticed
+    | RetryScheduled
+    | Renamed
+    | TurnQueued
+    | TurnDropped
+    | TurnEnded
+)
