@@ -16,14 +16,14 @@ logger = logging.getLogger(__name__)
 
 _MEGABYTE = 1 << 20
 _FRACTION = 16  # of a limit: what may be added before the folder is measured
-_FEW_FILES = 4096  # are counted after every command; of more, the disk tells whether it is worth the time
-_VERY_FEW_FILES = 16  # are counted at once: sooner than a thread has begun to
+_FEW_FILES = 4096  # so many are counted after every command; more only if the disk has less free space than before
+_VERY_FEW_FILES = 16  # so few are counted without a thread, which would take longer to start
 _MOST_KNOWN = 4096
 _PATIENCE = 2.0  # seconds that a caller waits for many files to be removed
 _UNKNOWN: Room = (1 << 62, 1 << 62)
 
 
-_removals: set[asyncio.Task[bool]] = set()  # or they would be forgotten half-way
+_removals: set[asyncio.Task[bool]] = set()  # holds the tasks, which could be collected before they end otherwise
 
 
 async def remove_folder(path: str) -> None:
@@ -49,7 +49,7 @@ class PrivateFolders:
         self._added: dict[bytes, Room] = {}
 
     def before(self, plan: Plan) -> Room | None:
-        """To be asked before a command starts; None where it has no such folder."""
+        """Call it before a command starts. None if the command has no such folder."""
         path = plan.private_tmp
         if not path or not (plan.tmp_mb or plan.tmp_files or plan.disk_free_mb):
             return None
@@ -60,7 +60,7 @@ class PrivateFolders:
         return room(path)
 
     async def after(self, plan: Plan, before: Room | None) -> str | None:
-        """To be asked once it has ended: why the folder was cleared, if it was."""
+        """Call it once the command has ended. Returns why the folder was cleared, if it was."""
         if before is None:
             return None
         if _is_empty(plan.private_tmp):
@@ -73,7 +73,7 @@ class PrivateFolders:
         return await asyncio.to_thread(self._judge, plan, _FEW_FILES)
 
     def _is_small(self, plan: Plan) -> bool:
-        """Whether it is within its limits, as far as very few files tell. Most commands leave no more than that."""
+        """Whether the folder has very few files and is within its limits. It is after most commands."""
         path, most = plan.private_tmp, _limits(plan)
         try:
             used = trees.measure(path, most_bytes=most[0], most_files=_VERY_FEW_FILES, open_all=True)
@@ -85,7 +85,7 @@ class PrivateFolders:
         return True
 
     def _may_be_over(self, plan: Plan, before: Room) -> bool:
-        """By what the disk has lost. Others write to it and delete from it too, so this may be wrong either way."""
+        """Judged by how much less the disk has free. It may be wrong either way, because others use the disk too."""
         path = plan.private_tmp
         now, added = room(path), self._added.get(path, _UNKNOWN)
         added = (added[0] + max(0, before[0] - now[0]), added[1] + max(0, before[1] - now[1]))

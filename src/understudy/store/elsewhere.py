@@ -5,14 +5,14 @@ from understudy.store.log import Holder
 
 
 class Elsewhere(Holder, frozen=True):
-    """The host may not be known: of a conversation that nobody has claimed since it came into the database."""
+    """The host is unknown if nobody has claimed the conversation since it came into the database."""
 
     address: str = ""
     alive: bool = True  # somebody serves it, or has done so a moment ago
 
 
 def why_not(conversation_id: str, holder: Holder) -> StoreError | None:
-    """Why the conversation cannot be claimed here, where that is because of its host."""
+    """The error for a conversation that lies on another host; None if its host is not what keeps it from being claimed."""
     if not isinstance(holder, Elsewhere):
         return None
     if holder.host is None:

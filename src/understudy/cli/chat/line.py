@@ -50,7 +50,7 @@ class Line:
         return self._has_focus()
 
     def hint(self) -> str:
-        """Instead of the status."""
+        """Shown in place of the status: what a second Ctrl-C does. Empty unless one was pressed a moment ago."""
         if monotonic() - self._ctrl_c_at > AGAIN_SECONDS:
             return ""
         return "Ctrl-C again leaves" + ("; that interrupts the turn too" if self._chat.works else "")

@@ -62,7 +62,7 @@ def _shortened(event: dict[str, Any], size: int) -> dict[str, Any]:
 
 
 def _longest(value: Any, within: frozenset[str] | None, *, inside: bool = False) -> tuple[Any, Any] | None:
-    """The longest text, by what holds it and its key there; `within`: only below one of these names."""
+    """The longest text in the event: its container and its key there. `within`: look only below these names."""
     best: tuple[Any, Any] | None = None
     length = SHORTEST_CUT
     for key, below in _members(value):
@@ -141,7 +141,7 @@ class ExecEvents:
         return self._completed("error", message=message)
 
     def failed(self, message: str) -> list[bytes]:
-        """The turn cannot be watched to its end."""
+        """Say that the turn cannot be watched to its end, and why."""
         return self._leave(r.TurnEnded("failed", message))
 
     def interrupted(self) -> list[bytes]:
@@ -235,7 +235,7 @@ class ExecEvents:
         return self._never_began(ended.call, ended.text)
 
     def _never_began(self, call: FunctionCall, output: str) -> list[bytes]:
-        """A call of which nothing else tells was refused, or could not be done."""
+        """A call that no other record tells of: it was refused, or could not be made."""
         if call.name == "apply_patch":
             named = [{"path": self._absolute(path), "kind": _KINDS[word]} for word, path in a.files_of(call)]
             return [self._file_change(named, success=False)]

@@ -52,14 +52,14 @@ class Tally(msgspec.Struct):
     """What was used, counted up."""
 
     usage: Usage | None = None  # None: no provider has said
-    known_usd: float = 0.0  # of the answers whose price is known
-    unpriced: bool = False  # there are others
+    known_usd: float = 0.0  # the cost of those answers whose price is known
+    unpriced: bool = False  # there were answers whose price is not known
     requests: int = 0
-    seconds: float = 0.0  # of work; waiting for a person is none
+    seconds: float = 0.0  # that turns worked; time spent waiting for a person does not count
 
     @property
     def cost_usd(self) -> float | None:
-        """None where it is not known: a sum with an unknown part is unknown."""
+        """None if the price of any answer is unknown."""
         return None if self.usage is None or self.unpriced else self.known_usd
 
     @property
@@ -129,9 +129,9 @@ class Work(msgspec.Struct):
     missing_servers: dict[str, str] = {}  # with the reason
     spent: Tally = msgspec.field(default_factory=Tally)
     schema: dict[str, Any] | None = None  # the form that its answer should have; of several messages, the last one's
-    insists: bool = True  # on that form
+    insists: bool = True  # whether the answer has to have that form
     until: str = ""  # a command that has to succeed before it ends
-    rejections: int = 0  # answers that did not have it
+    rejections: int = 0  # answers that did not have the form
     allowances: list[Allowance] = []
     commands_left_out: int = 0
     files_left_out: int = 0
@@ -139,7 +139,7 @@ class Work(msgspec.Struct):
 
 
 class Ledger:
-    """The whole log's, whatever path is followed: what was spent on another path is spent."""
+    """The sums of a whole log. They include paths that were left: what was spent there is spent."""
 
     def __init__(self) -> None:
         self.total = Tally()
@@ -160,7 +160,7 @@ class Ledger:
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 
     def apply(self, entry: Entry) -> None:
-        """For a ledger by itself; that of a state is counted as the state is."""
+        """Count one entry, for a ledger that is used without a `State`."""
         if (count := self.APPLIED_BY.get(type(entry.record))) is not None:
             count(self, entry, entry.record)
 
@@ -169,7 +169,7 @@ class Ledger:
         return self.turns.get(turn)
 
     def working_since(self) -> float | None:
-        """Since when the running turn has been at work without a question; that time is counted once it ends."""
+        """When the running turn began to work, or went on after its last question. The time since then is counted later."""
         return self._since
 
     def _turn_started(self, entry: Entry, record: TurnStarted) -> None:
@@ -347,7 +347,7 @@ def _hold_to(work: Work, term: Allowance | Form | str, *, began: bool = False) -
 
 
 def note_change(files: dict[str, File], path: str, change: FileChange) -> None:
-    """Add a change to those of the turn: what was added and then deleted was never there."""
+    """Add a change to those of the turn. A file that was added and then deleted is left out."""
     before = files.pop(path, None)
     added, removed = (before.added, before.removed) if before is not None else (0, 0)
     match change:

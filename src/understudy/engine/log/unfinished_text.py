@@ -316,7 +316,7 @@ class TextSaver:
         self._complete = False  # all of the text so far is in the store, so that what comes can be added to it
 
     def expect_leftovers(self) -> None:
-        """A process that is gone may have saved some: the next finished item clears it."""
+        """A process that has ended may have saved text here; the next finished item clears it."""
         self.exists, self._complete = True, False
 
     def note_cleared(self) -> None:

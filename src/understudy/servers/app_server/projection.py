@@ -82,7 +82,7 @@ class Projection:
         self.questions: dict[str, r.Question] = {}
         self.usage: Usage | None = None
         self.last_usage: Usage | None = None
-        self.last_turn: str | None = None  # the id of the turn that was last counted for
+        self.last_turn: str | None = None  # the turn of the last `TokensCounted`
         self.failed = False  # the last turn has
         self.name: str | None = None
         self._activity = Activity()

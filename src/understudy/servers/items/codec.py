@@ -103,7 +103,7 @@ class ItemCodec:
             case r.TurnEnded() as ended:
                 return [self._turn_end(ended, entry.turn)]
             case r.Noticed(withdraws=True) if (text := self._activity.unfinished()) is not None:
-                return [self._of(text), self._notice(told.words)]  # what was said of it so far counts no more
+                return [self._of(text), self._notice(told.words)]  # the text so far is void: the model begins its answer again
             case _ if told.words and not told.repeats:
                 return [self._notice(told.words)]
             case _:

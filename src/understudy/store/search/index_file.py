@@ -52,7 +52,7 @@ _TOLD_AGAIN = (
 
 
 class Indexed(msgspec.Struct, frozen=True):
-    """How far a log is in the index."""
+    """How much of one log is in the index."""
 
     upto: int = 0
     digest: bytes = b""  # of that record
@@ -109,12 +109,12 @@ class IndexFile:
 
     @property
     def is_usable(self) -> bool:
-        """Not where another understudy, older or newer, has made it in its own way."""
+        """False if another version of understudy has made the file, in a form that this one does not know."""
         return self._version() == VERSION
 
     @property
     def is_there(self) -> bool:
-        """Whether it is still the file that others would open, and nothing was cut off: it never gets smaller by itself."""
+        """Whether the path still leads to this file, and the file was not cut short: it never gets smaller by itself."""
         try:
             found = self.path.stat()
         except OSError:
@@ -124,7 +124,7 @@ class IndexFile:
 
     @property
     def stands_there(self) -> bool:
-        """Whether at least its name has it, whole or not."""
+        """Whether the path leads to this file, even if it was cut short."""
         try:
             found = self.path.stat()
         except OSError:
@@ -142,12 +142,12 @@ class IndexFile:
         return None if row is None else row[0]
 
     def is_as_noted(self, noted: bytes | None) -> bool:
-        """Whether it is the one that the log knows, and no former copy: `noted` is what `reached` said, perhaps some steps ago."""
+        """Whether the log knows this file, and it is no older copy. `noted`: what `reached` returned, perhaps some steps ago."""
         row = self._connection.execute("SELECT mark, steps FROM facts").fetchone()
         return row is not None and noted is not None and row[0] == noted[:MARK] and row[1] >= int.from_bytes(noted[MARK:])
 
     def reached(self) -> bytes:
-        """One step more. For the log: the mark, and how many there have been."""
+        """Count one more step. Returns what the log is to note: the mark of the file and the number of steps."""
         self._connection.execute("UPDATE facts SET steps = steps + 1")
         mark, steps = self._connection.execute("SELECT mark, steps FROM facts").fetchone()
         return mark + steps.to_bytes(8)
@@ -209,7 +209,7 @@ class IndexFile:
         return None if row is None else row[0]
 
     def _free_place(self, at: float) -> int:
-        """The next of its millisecond; where that is full, of the next one."""
+        """The next free place of the millisecond, or of a later one if that is full."""
         begin = first_place(at)
         while True:
             end = begin + (1 << IN_ONE_MILLISECOND)
@@ -220,7 +220,7 @@ class IndexFile:
             begin = end
 
     def forget(self, conversation: int) -> bool:
-        """Some of it. False when nothing is left."""
+        """Forget some of the texts. False when none is left."""
         rows = self._connection.execute(_TOLD_AGAIN, (conversation, FORGOTTEN_AT_ONCE)).fetchall()
         for place, mark, own, folder, words in rows:
             columns = _columns(mark, own, folder, decompress(words).decode())
@@ -235,11 +235,11 @@ class IndexFile:
 
     @property
     def has_holes(self) -> bool:
-        """Whether words of something that was deleted may still lie about in it."""
+        """Whether the file may still hold words of deleted texts."""
         return self._connection.execute("SELECT 1 FROM facts WHERE holes").fetchone() is not None
 
     def close_holes(self) -> bool:
-        """A step of writing anew what has words of deleted texts in it. False when all of it is done."""
+        """Rewrite some of the pages that hold words of deleted texts. False when all are rewritten."""
         before = self._connection.total_changes
         self._connection.execute("INSERT INTO words(words, rank) VALUES ('merge', ?)", (-MERGED_AT_ONCE,))
         if self._connection.total_changes - before >= 2:  # FTS5's own sign that there was something to do
@@ -252,20 +252,20 @@ class IndexFile:
     def places(
         self, question: Question, role: SearchRole | None, owner: str | None, folder: str | None, newest: int, oldest: int
     ) -> Iterator[Place]:
-        """From the newest on, each found when it is asked for."""
+        """Places of matching texts, newest first. Each is looked for only when the caller asks for it."""
         match = self._match(question, SEARCH_ROLES if role is None else (role,), owner, folder)
         if match is None:
             return
         found = "SELECT rowid FROM words WHERE words MATCH ? AND rowid >= ? AND rowid < ? ORDER BY rowid DESC"
         query = "SELECT conversation, seq FROM texts WHERE place = ?"
-        with closing(self._connection.execute(found, (match, oldest, newest))) as places:  # it keeps others from writing
+        with closing(self._connection.execute(found, (match, oldest, newest))) as places:  # open, it keeps others from writing
             for (place,) in places:
                 row: tuple[int, int] | None = self._connection.execute(query, (place,)).fetchone()
                 if row is not None:
                     yield Place(place, *row)
 
     def _match(self, question: Question, roles: Sequence[SearchRole], owner: str | None, folder: str | None) -> str | None:
-        """None where nothing can be found."""
+        """The query for FTS5; None if nothing can match."""
         if owner is None or owner == LOCAL_NAME:
             match = f"everyones : ({as_match(question, [_MARKS[role] for role in roles])})"
             if owner is not None:  # words do not stand there twice for the owner of nearly everything
@@ -278,7 +278,9 @@ class IndexFile:
 
 
 def _columns(mark: str, own: int, folder: str, words: str) -> tuple[str, str, str]:
-    """What FTS5 is told of a text. A change of it is another `VERSION`: to forget, the very same has to be told again."""
+    """The columns of a text for FTS5. FTS5 forgets a text only if it is given the same columns again, so a change here needs a new
+    `VERSION`.
+    """
     split = words.split()
     everyones = " ".join([mark + word for word in split])
     owners = " ".join([f"{own}{mark}{word}" for word in split]) if own else ""
