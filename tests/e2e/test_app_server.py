@@ -116,6 +116,19 @@ async def test_a_command_that_needs_a_yes_is_asked_for_and_runs(tmp_path: Path) 
         assert (ended["status"], (work / "made.txt").exists()) == ("completed", True)
 
 
+@pytest.mark.slow
+async def test_codexs_kinds_of_questions_are_taken_as_the_nearest_policy(tmp_path: Path) -> None:
+    async with scene([], tmp_path) as (_, client, work):
+        policies: list[str] = []
+        for asks in (True, False):
+            kinds = {"sandbox_approval": asks, "rules": False, "mcp_elicitations": True}
+            started = await client.call("thread/start", cwd=str(work), approvalPolicy={"granular": kinds})
+            policies.append(started["approvalPolicy"])
+        assert policies == ["on-request", "never"]
+        with pytest.raises(RpcFailed, match="approvalPolicy"):
+            await client.call("thread/start", cwd=str(work), approvalPolicy={"granulr": {}})
+
+
 async def test_everything_but_the_handshake_waits_for_it(tmp_path: Path) -> None:
     async with scene([], tmp_path, greets=False) as (_, client, _):
         with pytest.raises(RpcFailed, match="-32600: Not initialized"):

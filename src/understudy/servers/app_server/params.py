@@ -30,13 +30,27 @@ class Initialize(_Params, kw_only=True):
     capabilities: Capabilities | None = None
 
 
+class KindsOfQuestions(msgspec.Struct):
+    """Which of them codex may ask. Taken as the nearest policy, as in the configuration."""
+
+    sandbox_approval: bool = False
+    rules: bool = False
+
+
+class Granular(msgspec.Struct):
+    granular: KindsOfQuestions
+
+    def nearest(self) -> ApprovalPolicy:
+        return "on-request" if self.granular.sandbox_approval or self.granular.rules else "never"
+
+
 class Settings(_Params, kw_only=True):
     """What a client chooses for a thread, from its start on or from one turn on."""
 
     cwd: str | None = None
     model: str | None = None
     model_provider: str | None = None
-    approval_policy: ApprovalPolicy | None = None
+    approval_policy: ApprovalPolicy | Granular | None = None
     approvals_reviewer: str | None = None
     sandbox: SandboxMode | None = None
     permissions: str | None = None
@@ -124,7 +138,7 @@ class TurnSettings(OneThread, kw_only=True):
     model: str | None = None
     effort: str | None = None
     summary: str | None = None
-    approval_policy: ApprovalPolicy | None = None
+    approval_policy: ApprovalPolicy | Granular | None = None
     approvals_reviewer: str | None = None
     sandbox_policy: SandboxPolicy | None = None
     permissions: str | None = None

@@ -5,9 +5,9 @@ from typing import Any
 from understudy.config.model import Config
 from understudy.engine.engine import Engine
 from understudy.engine.handle import Handle
-from understudy.protocol.choices import SandboxMode
+from understudy.protocol.choices import ApprovalPolicy, SandboxMode
 from understudy.protocol.records import Overrides
-from understudy.servers.app_server.params import SandboxPolicy, Settings, TurnSettings
+from understudy.servers.app_server.params import Granular, SandboxPolicy, Settings, TurnSettings
 from understudy.servers.app_server.wire import Json
 from understudy.servers.arguments import MOST_NESTED, table
 from understudy.servers.failures import InvalidParams
@@ -25,6 +25,10 @@ _POLICIES: dict[str, SandboxMode] = {
 _WORKSPACE = "sandbox_workspace_write"
 
 
+def _policy(chosen: ApprovalPolicy | Granular | None) -> ApprovalPolicy | None:
+    return chosen.nearest() if isinstance(chosen, Granular) else chosen
+
+
 def thread_overrides(params: Settings, *, ephemeral: bool | None = None) -> Overrides:
     """Of `thread/start` and its kin. Raises `InvalidParams`."""
     config = _config(params.config)
@@ -35,7 +39,7 @@ def thread_overrides(params: Settings, *, ephemeral: bool | None = None) -> Over
     return Overrides(
         model=params.model,
         cwd=params.cwd,
-        approval_policy=params.approval_policy,
+        approval_policy=_policy(params.approval_policy),
         sandbox=params.sandbox or _profile(params.permissions),
         config=config or None,
         base_instructions=params.base_instructions,
@@ -60,7 +64,7 @@ def turn_overrides(params: TurnSettings) -> Overrides | None:
     chosen = Overrides(
         model=params.model or (None if told is None else told.model),
         cwd=params.cwd,
-        approval_policy=params.approval_policy,
+        approval_policy=_policy(params.approval_policy),
         sandbox=mode,
         config=config or None,
         developer_instructions=None if told is None else told.developer_instructions,
