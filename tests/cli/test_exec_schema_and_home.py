@@ -115,5 +115,5 @@ async def test_a_budget_that_is_used_up_fails_the_turn(tmp_path: Path) -> None:
         assert run.types[-1] == "turn.failed"
         assert "requests" in run.failure
         refused = await where.json("--budget", "tokens=none", "go")
-    assert (refused.code, refused.out) == (1, "")
+    assert (refused.code, refused.out) == (2, "")
     assert "tokens=none" in refused.err

@@ -5,8 +5,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent.parent / "src" / "understudy"
-OPEN = {"answered", "locks", "log", "lookup", "memory", "opening", "place", "rollout", "transfer"} | {
+OPEN = {"answered", "elsewhere", "locks", "log", "lookup", "memory", "opening", "place", "rollout", "transfer"} | {
     f"search.{name}" for name in ("asked", "moments", "words")
+}
+# Roles and the commands about stores are for a database, or for the move between one and a file.
+MAY_NAME = {
+    "engine/roles/worker.py": ("postgres.",),
+    "engine/roles/front.py": ("postgres.",),
+    "servers/serve/working.py": ("postgres.",),
+    "cli/serving/workers.py": ("postgres.",),
+    "cli/conversations/whole_store.py": ("postgres.", "moving.", "chain"),
 }
 FILES = ("conversations.db", "bell")
 
@@ -33,7 +41,9 @@ def _names(path: Path) -> Iterator[tuple[int, str]]:
 def test_nothing_outside_the_store_names_what_is_private_to_sqlite() -> None:
     files = [path for path in PACKAGE.rglob("*.py") if "store" not in path.relative_to(PACKAGE).parts]
     assert len(files) > 100
-    assert [f"{path}:{line} {name}" for path in files for line, name in _names(path)] == []
+    found = [(str(path.relative_to(PACKAGE)), line, name) for path in files for line, name in _names(path)]
+    assert [each for each in found if not each[2].startswith(MAY_NAME.get(each[0], ()) or ("-",))] == []
+    assert {each[0] for each in found} == set(MAY_NAME)
 
 
 def test_the_check_sees_what_it_is_for() -> None:

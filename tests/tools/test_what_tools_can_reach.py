@@ -20,7 +20,12 @@ TOOLS_AND_HELPERS = sorted(path for path in FOLDER.glob("*.py") if path.name not
 # All that a tool may import. What is missing here and only computes may be added.
 _TEXT = {"base64", "difflib", "hashlib", "json", "re", "string", "textwrap", "unicodedata"}
 HARMLESS = {*_TEXT, "collections", "dataclasses", "datetime", "enum", "functools", "itertools", "math", "msgspec", "typing"}
-OURS = ("understudy.errors", "understudy.protocol", *(f"understudy.tools.{name}" for name in ("calls", "output", "tool")))
+OURS = (
+    "understudy.errors",
+    "understudy.protocol",
+    "understudy.text",
+    *(f"understudy.tools.{name}" for name in ("calls", "output", "tool")),
+)
 _CODE = {"__builtins__", "__import__", "__loader__", "__spec__", "breakpoint", "compile", "eval", "exec"}
 REACHING = {*_CODE, "delattr", "getattr", "globals", "locals", "open", "print", "setattr", "vars"}
 
@@ -131,6 +136,7 @@ def test_only_the_context_uses_the_acts() -> None:
     by_a_person += ["engine/hooks/loading.py", "engine/hooks/running.py"]  # whose hooks they are: what trust covers of them
     by_a_person += ["engine/hooks/of_conversation.py"]  # likewise, before each of them runs
     by_a_person += ["engine/workspaces/setup_commands.py"]  # who wants a new workspace, and says what is to run in it first
+    by_a_person += ["engine/setup/programs.py"]  # whose programs the configuration starts: what they run is protected
     by_a_person += ["engine/turn/until.py"]  # who says by a command when a task is done: `exec --until`
     assert users == [*sorted(by_a_person), "tools/registry.py", "tools/tool.py"]  # the second loads them before they are needed
 
@@ -147,6 +153,9 @@ TOUCH_FILES = {
     "acts/dependencies.py": "looks what a command may run, fingerprints that, and locks files of our own state folder",
     "acts/wildcards.py": "looks which names fit the wildcards of a command, to find what it may run",
     "acts/commands.py": "makes the conversation's own temporary folder",
+    "mcp/http.py": "knows the state folder, where logins to other servers are kept",
+    "mcp/servers.py": "hands that folder on",
+    "mcp/login.py": "keeps logins to other servers in files of our own state folder",
     "mcp/stdio.py": "makes the pipe by which a server of the user's is spoken to",
     "patch/door.py": "the one door for changes to files",
     "patch/commit.py": "writes what the door has judged",

@@ -83,7 +83,7 @@ class Asked:
             self.path = raw.decode("latin-1")
         self.query: bytes = scope.get("query_string", b"")
         self.receive = receive
-        self.state: Mapping[str, Any] = scope.get("state", {})  # of its connection
+        self.of_connection: Mapping[str, Any] = scope.get("state", {})
         self.twice: bytes | None = None  # a header that may be sent only once
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         self.headers = dict(headers)

@@ -33,7 +33,7 @@ class SocketUsers:
 
     def find(self, asked: Asked) -> Principal | None:
         """None where a token is needed as everywhere else. Raises `Refusal` for a user to whom nothing is allowed."""
-        peer: SocketPeer | None = asked.state.get(PEER)
+        peer: SocketPeer | None = asked.of_connection.get(PEER)
         if peer is None or self._behind_proxy or asked.header(b"authorization") is not None:
             return None
         if any(name in asked.headers for name in (*_BROWSERS, *_PROXIES)):
