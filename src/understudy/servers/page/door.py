@@ -224,7 +224,7 @@ class PageDoor:
             raise Refusal(415, "the content type should be application/json")
         given = read_body(await asked.body(MOST_BYTES), Subscribe)
         try:
-            self.push.subscribe(visitor, given)
+            self.push.subscribe(visitor, given.endpoint, given.keys)
         except ConfigError as error:
             raise Refusal(503, str(error)) from None
         await self._answer(send)

@@ -5,7 +5,7 @@ The message has ids and nothing else, so that no lock screen and no service on t
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
 import msgspec
@@ -23,7 +23,6 @@ from understudy.protocol.records import Entry, Question
 from understudy.servers.http.answers import Refusal
 from understudy.servers.http.browsers import Login, Visitor
 from understudy.servers.http.principals import Principals
-from understudy.servers.page.door import Subscribe
 from understudy.servers.page.push_messages import Sender, Subscription, check_keys, encrypted
 
 logger = logging.getLogger(__name__)
@@ -59,9 +58,9 @@ class Push:
 
     # -- browsers
 
-    def subscribe(self, visitor: Visitor, given: Subscribe) -> None:
+    def subscribe(self, visitor: Visitor, endpoint: str, keys: Mapping[str, str]) -> None:
         """Raises `Refusal` and `ConfigError`."""
-        subscription = Subscription(given.endpoint, given.keys.get("p256dh", ""), given.keys.get("auth", ""))
+        subscription = Subscription(endpoint, keys.get("p256dh", ""), keys.get("auth", ""))
         if not self._is_known(subscription.endpoint):
             raise Refusal(403, "messages are not sent to this push service; `understudy.push.services` names those that are known")
         try:
