@@ -7,14 +7,11 @@ import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import chain, zip_longest
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from understudy.net.addresses import UNIX, Url, proxy_authorization
 from understudy.net.connection import Connection
 from understudy.net.failures import Unreachable
-
-if TYPE_CHECKING:
-    import ssl
 
 STAGGER_SECONDS = 0.25  # head start of an address before the next one is tried too
 TUNNEL_HEAD_LIMIT = 16 * 1024
@@ -24,7 +21,7 @@ Address = tuple[int, str]  # family, numeric host
 
 
 async def open_connection(
-    connection: Connection, url: Url, *, proxy: Url | None, tls: Callable[[], "ssl.SSLContext"], seconds: float
+    connection: Connection, url: Url, *, proxy: Url | None, tls: Callable[[], ssl.SSLContext], seconds: float
 ) -> None:
     """Connect `connection` to where `url` leads. Raises Unreachable, with nothing left open."""
     to = f"cannot connect to {url}" + (f" through the proxy {proxy.scheme}://{proxy.authority}" if proxy else "")
@@ -42,7 +39,7 @@ async def open_connection(
         raise _explained(to, error) from None
 
 
-async def _open(connection: Connection, url: Url, proxy: Url | None, tls: Callable[[], "ssl.SSLContext"]) -> None:
+async def _open(connection: Connection, url: Url, proxy: Url | None, tls: Callable[[], ssl.SSLContext]) -> None:
     loop = asyncio.get_running_loop()
     if url.scheme == UNIX:
         await loop.create_unix_connection(lambda: connection, url.host)
