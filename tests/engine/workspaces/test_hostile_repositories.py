@@ -2,13 +2,15 @@
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.workspaces.repositories import git, project, refs, store
+from tests.e2e.workspaces.repositories import ENV, git, project, refs, store
 from understudy.config.store import WorkspaceSettings
-from understudy.engine.workspaces.cloning import clone, make_folder
+from understudy.engine.workspaces.cloning import check_size, clone, make_folder
+from understudy.engine.workspaces.git import Git
 from understudy.engine.workspaces.restoring import Kept, Restoring
 from understudy.engine.workspaces.snapshots import Snapshot, Snapshots, ref_of
 from understudy.errors import WorkspaceFailed
@@ -203,6 +205,39 @@ async def test_a_small_repository_that_would_fill_the_disk_is_not_written_out(tm
     bench = Bench(tmp_path, source, most_mb=1)
     with pytest.raises(WorkspaceFailed, match="take more than 1 MB"):
         await bench.make()
+
+
+def deep_tree(source: Path) -> str:
+    """30 to the power of 12 empty folders, of which a list of files has no line."""
+    tree = ""
+    for level in range(13):
+        folders = "".join(f"040000 tree {tree}\t{number}\n" for number in range(10, 40)) if level else ""
+        done = subprocess.run(("git", "mktree"), cwd=source, env=ENV, input=folders, capture_output=True, text=True, check=True)
+        tree = done.stdout.strip()
+    return tree
+
+
+async def test_a_repository_whose_folders_have_no_end_is_given_up(tmp_path: Path) -> None:
+    source = project(tmp_path / "source")
+    commit = git(source, "commit-tree", deep_tree(source), "-m", "deep")
+    bench = Bench(tmp_path, source, seconds=0.2)
+    with pytest.raises(WorkspaceFailed, match=r"could not be counted in 0\.2 s"):
+        await check_size(Git(str(source), os.environ), commit, bench.settings)
+
+
+async def test_a_submodule_in_whose_place_something_else_stands_leads_nowhere(tmp_path: Path) -> None:
+    bench = Bench(tmp_path, project(tmp_path / "source"))
+    await bench.make()
+    (tmp_path / "elsewhere").mkdir()
+    for name in ("link/inside", "file", "fine/inside"):
+        git(bench.clone, "update-index", "--add", "--cacheinfo", f"160000,{git(bench.clone, 'rev-parse', 'HEAD')},{name}")
+    git(bench.clone, "commit", "-qm", "submodules")
+    (bench.clone / "link").symlink_to(tmp_path / "elsewhere")
+    (bench.clone / "file").write_text("file\n")
+    await bench.restore(await bench.save())
+    assert os.listdir(tmp_path / "elsewhere") == []
+    assert (bench.clone / "file").read_text() == "file\n"
+    assert (bench.clone / "fine" / "inside").is_dir()
 
 
 async def test_objects_of_another_repository_are_not_borrowed(tmp_path: Path) -> None:

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.workspaces.repositories import git, project
 from understudy.config.load import load_config
 from understudy.config.store import read_workspaces
 from understudy.engine.workspaces.cloning import is_allowed
 from understudy.engine.workspaces.workspaces import Workspaces
-from understudy.errors import BadRequest, ConfigError, NotAllowed
+from understudy.errors import BadRequest, ConfigError, NotAllowed, WorkspaceFailed
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Overrides, Workspace
 
@@ -67,6 +68,20 @@ def test_a_conversation_that_is_not_kept_and_a_folder_outside_the_clone_are_refu
     for cwd in ("/etc", "../x", "a/../../x"):
         with pytest.raises(BadRequest, match="a folder in it"):
             some.check(wanted("https://h/x", cwd), limited=False, kept=True)
+
+
+async def test_a_link_of_the_repository_leads_nobody_out_of_the_clone(tmp_path: Path) -> None:
+    source = project(tmp_path / "source", {"real/a": "a\n"})
+    (source / "out").symlink_to(tmp_path)
+    (source / "in").symlink_to("real")
+    git(source, "add", "-A")
+    git(source, "commit", "-qm", "links")
+    some = workspaces(tmp_path / "home")
+    with pytest.raises(WorkspaceFailed, match="'out' of the repository is a link that leads out of it"):
+        await some.begin(ConversationId("c"), wanted(str(source), "out"))
+    assert not os.listdir(tmp_path / "home" / "workspaces")
+    made = await some.begin(ConversationId("c"), wanted(str(source), "in"))
+    assert made.cwd == str(tmp_path / "home" / "workspaces" / "c" / "in")
 
 
 @pytest.mark.parametrize(

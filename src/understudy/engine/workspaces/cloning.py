@@ -1,5 +1,6 @@
 """Making a workspace of kind `git`: what may be cloned, and a clone in which nothing of the repository has run."""
 
+import asyncio
 import os
 import re
 import shutil
@@ -9,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from understudy.config.store import WorkspaceSettings
 from understudy.engine.workspaces.git import ALONE, Git, Reach
 from understudy.errors import BadRequest, WorkspaceFailed
+from understudy.places.resolving import is_within
 
 MOST_FILES = 1_000_000
 MOST_URL = 2000
@@ -67,7 +69,7 @@ async def clone(
     found = await _find(git, url, commit, settings.seconds)
     if not found:
         return ""
-    await check_size(git, found, settings.most_mb)
+    await check_size(git, found, settings)
     branch = await git.run("rev-parse", "--verify", "-q", f"refs/remotes/origin/{commit}", allowed=(0, 1)) if commit else b""
     if not commit:
         await git.run("reset", "-q", "--hard", found, seconds=settings.seconds)
@@ -92,10 +94,18 @@ async def _find(git: Git, url: str, commit: str, seconds: float) -> str:
     raise WorkspaceFailed(f"the repository has no commit, branch or tag `{commit}`")
 
 
-async def check_size(git: Git, commit: str, most_mb: int, variables: Mapping[str, str] | None = None) -> None:
+async def check_size(git: Git, commit: str, settings: WorkspaceSettings) -> None:
     """Before it is written out: a small repository can hold very much. Raises `WorkspaceFailed`."""
+    try:
+        async with asyncio.timeout(settings.seconds):
+            await _count(git, commit, settings.most_mb)
+    except TimeoutError:  # folders in folders without a file, of which nothing is printed
+        raise WorkspaceFailed(f"the files of commit {commit[:12]} could not be counted in {settings.seconds:g} s") from None
+
+
+async def _count(git: Git, commit: str, most_mb: int) -> None:
     left, files, rest = most_mb << 20, 0, b""
-    async with git.started("ls-tree", "-r", "-l", "-z", "--full-tree", commit, variables=variables, reach=ALONE) as process:
+    async with git.started("ls-tree", "-r", "-l", "-z", "--full-tree", commit, reach=ALONE) as process:
         assert process.stdout is not None
         while chunk := await process.stdout.read(1 << 18):
             *rows, rest = (rest + chunk).split(b"\0")
@@ -105,6 +115,12 @@ async def check_size(git: Git, commit: str, most_mb: int, variables: Mapping[str
                 raise WorkspaceFailed(f"the files of commit {commit[:12]} take more than {most_mb} MB, or are over {MOST_FILES}")
             if len(rest) > 1 << 20:
                 raise WorkspaceFailed(f"commit {commit[:12]} holds a name that is too long")
+
+
+def check_folder(workspace: str, folder: str) -> None:
+    """A link of the repository leads nobody out of it. Raises `WorkspaceFailed`."""
+    if not is_within(os.path.realpath(os.path.join(workspace, folder)), os.path.realpath(workspace)):
+        raise WorkspaceFailed(f"the folder {folder[:200]!r} of the repository is a link that leads out of it")
 
 
 def make_folder(path: str, root: str) -> tuple[int, int] | None:

@@ -122,7 +122,7 @@ class Restoring:
         """The snapshot's files, byte for byte; its commit and branch checked out; the user's index as after a `git reset`."""
         git, seconds = Git(making, self._env, owner, self._settings.most_mb), self._settings.seconds
         await self._bring(git, making, kept, owner)
-        await check_size(git, kept.commit, self._settings.most_mb)
+        await check_size(git, kept.commit, self._settings)
         said = (await git.run("cat-file", "commit", kept.commit)).decode(errors="replace")
         await self._stand_at(git, said)
         await self._write_out(git, making, kept.commit, seconds)
@@ -130,8 +130,8 @@ class Restoring:
         await git.run("update-index", "-q", "--refresh", allowed=(0, 1))
         rows = (await git.run("ls-files", "-s", "-z")).split(b"\0")
         links = [os.fsdecode(row.split(b"\t", 1)[1]) for row in rows if row.startswith(b"160000")]
-        if links:  # a submodule is an empty folder, as after a clone
-            await git.run_shell(f"mkdir -p -- {shlex.join(f'./{link}' for link in links[:MOST_SUBMODULES])}")
+        if links := [link for link in links[:MOST_SUBMODULES] if _has_room(making, link)]:
+            await git.run_shell(f"mkdir -p -- {shlex.join(f'./{link}' for link in links)}")
 
     async def _bring(self, git: Git, making: str, kept: Kept, owner: tuple[int, int] | None) -> None:
         """The objects of the snapshot. The operator's repository is reached with the server's rights, and in the owner's folder
@@ -170,3 +170,13 @@ class Restoring:
         await git.run(*exact, "read-tree", commit, variables=index)
         await git.run(*exact, "checkout-index", "-a", "-f", "-q", variables=index, seconds=seconds)
         await git.run_shell(f"rm -f {attributes} .git/understudy-index")
+
+
+def _has_room(making: str, link: str) -> bool:
+    """For a submodule as an empty folder, as after a clone: the snapshot may hold a file there, or a link that leads elsewhere."""
+    path = making
+    for part in link.split("/"):
+        path = os.path.join(path, part)
+        if os.path.lexists(path) and (os.path.islink(path) or not os.path.isdir(path)):
+            return False
+    return True

@@ -12,12 +12,21 @@ import msgspec
 from understudy.config.home import state_dir
 from understudy.config.store import WorkspaceSettings, read_store_choice, read_workspaces
 from understudy.engine.log.fold import State
-from understudy.engine.workspaces.cloning import check_source, clone, is_allowed, make_folder, remove, remove_leftovers
+from understudy.engine.workspaces.cloning import (
+    check_folder,
+    check_source,
+    clone,
+    is_allowed,
+    make_folder,
+    remove,
+    remove_leftovers,
+)
 from understudy.engine.workspaces.git import is_folder
 from understudy.engine.workspaces.restoring import Kept as KeptSnapshot
 from understudy.engine.workspaces.restoring import Restored, Restoring
 from understudy.engine.workspaces.saving import Find, Kept, Saving
 from understudy.errors import BadRequest, ConversationBusy, NotAllowed, UnknownConversation, WorkspaceAway, WorkspaceFailed
+from understudy.places.resolving import is_within
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, Overrides, PatchStarted, Record, Workspace, WorkspaceMoved, WorkspaceSaveStarted
 
@@ -112,6 +121,7 @@ class Workspaces:
             await self._clear(conversation_id)
             owner = make_folder(making, self._root)
             commit = await clone(workspace.url, workspace.commit, making, self.settings, self._env, owner)
+            check_folder(making, chosen.cwd or "")
             os.rename(making, path)
         except OSError as error:
             await asyncio.to_thread(remove, making)
@@ -189,8 +199,14 @@ class Workspaces:
         saved = state.saved
         known = None if saved is None else KeptSnapshot(saved.ref, saved.commit, saved.turn)
         kept = await self._restoring.newest(conversation_id, known)
-        remove(self._saving.folder_of(conversation_id))  # of a workspace that is gone
+        await asyncio.to_thread(remove, self._saving.folder_of(conversation_id))  # of a workspace that is gone
         lost = list(await self._restoring.make(msgspec.structs.replace(workspace, path=self._place(workspace)), kept))
+        if is_within(cwd := state.overrides.cwd or "", workspace.path):
+            try:
+                check_folder(workspace.path, cwd)  # the source may have another content now
+            except WorkspaceFailed:
+                await asyncio.to_thread(remove, workspace.path)
+                raise
         lost += await _changes_after(kept, state, read)
         if saved is not None and kept is not None and saved.turn == kept.turn:
             lost += saved.left_out
