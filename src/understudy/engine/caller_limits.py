@@ -1,7 +1,7 @@
-"""Whether a caller with limits may have what they ask for: folders, sandbox modes, and settings that harm nobody.
+"""Checks the choices of a caller with limits: folders, sandbox modes, and settings that harm nobody.
 
-`Engine` asks here for a new conversation, and `Handle` for each op, by its `Way.judge`, beside the rights, so that no front end can
-forget it. Nothing has been recorded by then. Callers without limits never come here.
+`Engine` calls these checks for a new conversation, and `Handle` for each op, in `Way.judge` beside the rights, so that no front end
+can forget them. They run before anything is recorded, and are skipped for callers without limits.
 """
 
 import os
@@ -18,7 +18,8 @@ from understudy.protocol.choices import SandboxMode
 from understudy.protocol.ops import Send
 from understudy.protocol.records import Entry, Opened, Overrides, Pins, Record, TurnQueued, UserMessage
 
-# Beside what a trusted folder may set. Nothing here starts a program, names a file of the server, or says where anything is sent.
+# Allowed beyond what a trusted folder may set. None of these keys starts a program, names a file of the server, or says where data
+# is sent.
 ALLOWED_KEYS = PROJECT_KEYS | {
     "approval_policy",
     "sandbox_mode",
@@ -33,7 +34,7 @@ ALLOWED_KEYS = PROJECT_KEYS | {
 
 
 def check_choices(limits: Limits, chosen: Overrides) -> None:
-    """What a call asks for. Raises `NotAllowed`."""
+    """Check what a call asks for. Raises `NotAllowed`."""
     if not limits.open_door and (key := _forbidden_key(chosen)) is not None:
         raise NotAllowed(
             f"`{key}` cannot be set by the `config` argument with this token; ask whoever runs the server to set it there"
@@ -41,13 +42,13 @@ def check_choices(limits: Limits, chosen: Overrides) -> None:
 
 
 def check_setup(limits: Limits, setup: TurnSetup) -> None:
-    """What comes of it, with the user's file and profiles, where it is pinned. Raises `NotAllowed`."""
+    """Check the resulting setup, after the user's file and profiles, where its folders are pinned. Raises `NotAllowed`."""
     check_config(limits, setup.config)
     _check_place(limits, str(setup.config.cwd), setup.pins)
 
 
 def check_config(limits: Limits, config: Config) -> None:
-    """The sandbox. Raises `NotAllowed`."""
+    """Check the sandbox. Raises `NotAllowed`."""
     if limits.open_door:
         _check_open_door(config)
     else:
@@ -55,7 +56,7 @@ def check_config(limits: Limits, config: Config) -> None:
 
 
 def check_past(limits: Limits, records: Iterable[Record]) -> None:
-    """Everywhere that a conversation has worked or will, and how. Raises `NotAllowed`."""
+    """Check every place and mode that a conversation has worked in or will work in. Raises `NotAllowed`."""
     if limits.open_door:
         return
     for record in _choosing(records):
@@ -69,7 +70,7 @@ def check_past(limits: Limits, records: Iterable[Record]) -> None:
 
 
 def check_inherited(limits: Limits, records: Iterable[Record]) -> None:
-    """What others chose for a conversation that would be the caller's own: they may have chosen what the caller may not.
+    """Check what others chose for a conversation that would become the caller's own: they may have had more rights.
 
     Raises `NotAllowed`.
     """
@@ -79,18 +80,18 @@ def check_inherited(limits: Limits, records: Iterable[Record]) -> None:
 
 
 def check_image_paths(limits: Limits | None) -> None:
-    """A path would name a file of the server. Raises `NotAllowed`."""
+    """Refuse paths of images, which would name files of the server. Raises `NotAllowed`."""
     if limits is not None and not limits.open_door:
         raise NotAllowed("with this token images are given as `data:` URLs, not as paths of the server")
 
 
 def _forbidden_key(chosen: Overrides) -> str | None:
-    """A table would take the place of the one in the user's file."""
+    """A key that is not allowed. A table is checked too: it would replace the one in the user's file."""
     return next((key for key, value in (chosen.config or {}).items() if key not in ALLOWED_KEYS or isinstance(value, dict)), None)
 
 
 def _choosing(records: Iterable[Record]) -> Iterator[Opened | UserMessage]:
-    """Those that can say what a conversation runs with; a queued message says it for the turn that it will begin."""
+    """The records that choose settings. A queued message chooses them for the turn that it will begin."""
     for record in records:
         said = record.message if isinstance(record, TurnQueued) else record
         if isinstance(said, Opened | UserMessage):
@@ -104,8 +105,8 @@ def _check_mode(limits: Limits, mode: SandboxMode) -> None:
 
 
 def _check_place(limits: Limits, cwd: str, pins: Pins | None) -> None:
-    """The folder as it was pinned: links that come to be after that are not followed. One that is judged by its name alone
-    might be another one when it is opened.
+    """Check the pinned folder, so that links made later are not followed. A folder judged by name alone might be a different one
+    when it is opened.
     """
     if limits.roots is None:
         return
@@ -117,7 +118,7 @@ def _check_place(limits: Limits, cwd: str, pins: Pins | None) -> None:
 
 def _check_open_door(config: Config) -> None:
     if config.sandbox.mode == "danger-full-access":
-        return  # nothing is asked there that a command could approve for itself
+        return  # this mode asks no question that a command could approve for itself
     if config.sandbox.network == "on" or any(rule.get("network") == "on" for rule in config.policy_rules):
         raise NotAllowed(
             "a server that asks for no token (`--no-auth`) lets no command in the sandbox reach the network: it could approve "
@@ -129,7 +130,7 @@ def _check_open_door(config: Config) -> None:
 
 
 class Judged(Protocol):
-    """What has to be known of a conversation: its `Handle` knows it."""
+    """What the check needs to know of a conversation; `Handle` has it."""
 
     @property
     def queued(self) -> Sequence[UserMessage]: ...
@@ -140,11 +141,11 @@ class Judged(Protocol):
 
 
 async def judge_message(limits: Limits, conversation: Judged, op: Send) -> Send:
-    """With the folders that it changes to pinned. Raises `NotAllowed`."""
+    """Return the message with the folders that it changes to pinned. Raises `NotAllowed`."""
     message = op.message
-    if message.parent_message_id is not None:  # the conversation goes back to where it was then
+    if message.parent_message_id is not None:  # the conversation goes back to the settings it had then
         check_past(limits, [entry.record for entry in await conversation.read(0)])
-    check_past(limits, conversation.queued)  # what a process left that ended goes before the message, with what it chose
+    check_past(limits, conversation.queued)  # messages queued by a dead process run first, with their own overrides
     if message.overrides is None:
         check_setup(limits, conversation.setup())
         return op

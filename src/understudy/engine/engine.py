@@ -1,4 +1,4 @@
-"""The agent of one process: its conversations, and what they share (store, sandbox, model connections, configuration)."""
+"""The agent of one process: its conversations and what they share (store, sandbox, model connections, configuration)."""
 
 import asyncio
 import os
@@ -46,7 +46,7 @@ MOST_NAMED = 100  # viewers
 
 
 class Engine:
-    """Makes and finds conversations, and hands them out as handles. What it starts is over when `close` returns."""
+    """Makes and finds conversations and hands them out as handles. Everything it started has ended when `close` returns."""
 
     prepares = Preparing
 
@@ -60,12 +60,12 @@ class Engine:
         env: Mapping[str, str] | None = None,
         open_log: OpenLog = open_store,
     ) -> None:
-        """`cli` goes over the user's file, `defaults` under it. `given_by`: see `load_config`."""
+        """`cli` overrides the user's file, which overrides `defaults`. `given_by`: see `load_config`."""
         self._home: Path | None = None
         self._env = dict(os.environ if env is None else env)
         self._loop = asyncio.get_running_loop()
-        self.tasks = EagerTasks(self._loop)  # also of front ends
-        self.pace = Pace(self._loop)  # likewise
+        self.tasks = EagerTasks(self._loop)  # front ends use it too
+        self.pace = Pace(self._loop)  # front ends use it too
         self._commands = Commands()
         self._commit_delay = CommitDelay(self._loop)
         self._warming = Warming(self._loop, self._commands)
@@ -77,23 +77,23 @@ class Engine:
         self._remembered = Remembered(self._loop)
         self._conversations = self._remembered.all
         self._watch = Watch(self._logs.store, self._conversations)
-        self._workspaces: Workspaces | None = None  # few conversations have one that is made for them
-        self.host_name = ""  # of this host, among those of one database; empty: as the system calls it
-        self.observer: Observer | None = None  # set before there are conversations
-        self.at_work: TurnsAtWork | None = None  # likewise, where callers may have so many turns at once
-        self.accounts: Accounts | None = None  # likewise, where callers may use only so much
-        self.where_from: Callable[[], str] = str  # the address from which came what is served now, where a door knows it
-        self.takes_no_new: str | None = None  # why no conversation is begun here at present
+        self._workspaces: Workspaces | None = None  # few conversations use a workspace made for them
+        self.host_name = ""  # this host's name among the hosts of one database; empty: the system's host name
+        self.observer: Observer | None = None  # set before the first conversation
+        self.at_work: TurnsAtWork | None = None  # set before the first conversation if callers have a limit of concurrent turns
+        self.accounts: Accounts | None = None  # set before the first conversation if callers have budgets
+        self.where_from: Callable[[], str] = str  # the network address of the current request, if a door knows it
+        self.takes_no_new: str | None = None  # why no new conversation is begun at present
 
     def _find_home(self) -> Path:
-        """Raises `ConfigError` where there is none: each call is told, and the server lives on."""
+        """Raises `ConfigError` if there is none: each call gets this error, and the server stays up."""
         if self._home is None:
             self._home = find_home(self._env)
         return self._home
 
     @property
     def home(self) -> Path:
-        """Raises `ConfigError` where there is none."""
+        """Raises `ConfigError` if there is none."""
         return self._find_home()
 
     @property
@@ -112,17 +112,17 @@ class Engine:
         terms: Terms | None = None,
         conversation_id: ConversationId | None = None,
     ) -> Handle:
-        """A new conversation of this caller, opened in the log. Raises `AgentError` with nothing recorded where it cannot be, or
-        where the caller may not have it.
+        """Open a new conversation of this caller in the log. If it fails or is not allowed, `AgentError` is raised and nothing is
+        recorded.
 
-        `for_turn`: a message follows at once, so that the caller needs room for a turn; `terms`: with these. Somebody else may have
-        given it its id.
+        `for_turn`: a message follows at once under these `terms`, so the caller needs room for a turn. Somebody else may have
+        chosen the conversation's id.
         """
-        for right in ("run", "read"):  # who cannot see it could do nothing with it
+        for right in ("run", "read"):  # a caller who cannot see it could do nothing with it
             if not caller.may(right, caller.name):
                 raise LacksRight(f"{caller.name} does not have the right to {right} conversations", right)
         if caller.limits is not None:
-            from understudy.engine.caller_limits import check_choices  # callers with a token of their own have some
+            from understudy.engine.caller_limits import check_choices  # only callers with a token of their own have limits
 
             check_choices(caller.limits, overrides)
         self._check_room()
@@ -133,7 +133,7 @@ class Engine:
         if conversation_id is None:
             conversation_id = ConversationId(new_uuid())
         if overrides.workspace is not None:
-            config = self.configure(msgspec.structs.replace(overrides, workspace=None, cwd=None))  # before anything is made
+            config = self.configure(msgspec.structs.replace(overrides, workspace=None, cwd=None))  # check before anything is made
             create = partial(self._create, conversation_id, caller, thread_source=thread_source, terms=terms)
             limits = (caller.limits is not None, config.history_persistence != "none")
             return await self.workspaces().create_in(conversation_id, overrides, limits, create)
@@ -148,10 +148,10 @@ class Engine:
         return self._workspaces
 
     async def make_ready(self, conversation: Conversation) -> None:
-        """Whoever is about to work in its workspace finds it there. Raises `WorkspaceAway`."""
+        """Make the workspace available before work begins in it. Raises `WorkspaceAway`."""
         if conversation.state.overrides.workspace is not None and not conversation.turn_runs:
             workspaces, read = self.workspaces(), partial(self.log.read, conversation.id)
-            if self.log.is_remote:  # it may stand on another host
+            if self.log.is_remote:  # the workspace may be on another host
                 await workspaces.make_ready_here(conversation, read)
             else:
                 await workspaces.make_ready(conversation.id, conversation.state, read)
@@ -168,7 +168,7 @@ class Engine:
 
             check_setup(caller.limits, setup)
         if terms is not None and terms.budget is not None:
-            from understudy.engine.turn.budgets import check_budget  # few messages have one
+            from understudy.engine.turn.budgets import check_budget  # few messages have a budget
 
             check_budget(caller, caller.name, terms.budget, config)
         conversation = self._make(conversation_id, kept=config.history_persistence != "none")
@@ -182,7 +182,7 @@ class Engine:
     async def find(self, caller: Caller, conversation_id: ConversationId, *, to_send: bool = False) -> Handle:
         """Raises `UnknownConversation`, also for a caller who may not read it.
 
-        Whoever means to send (`to_send`) need not see the newest of it first: sending looks for itself.
+        With `to_send` the newest records need not be loaded first: sending loads them.
         """
         conversation = await self._find(conversation_id)
         if conversation.is_shared and not to_send and not conversation.has_claim:
@@ -197,7 +197,7 @@ class Engine:
         return Handle(self, conversation, caller)
 
     async def copy_in_memory(self, caller: Caller, conversation_id: ConversationId) -> Handle:
-        """Like `find`, but of a copy in memory under the same id: nothing of what is done here is kept, or seen elsewhere."""
+        """Like `find`, but returns a copy in memory under the same id: what happens in it is neither kept nor seen elsewhere."""
         handle = await self.find(caller, conversation_id)
         if await self.log.holder(conversation_id) is not None:
             raise ConversationBusy(f"a turn of conversation {conversation_id} is running in another process")
@@ -220,11 +220,11 @@ class Engine:
         kept: bool | None = None,
         thread_source: str | None = None,
     ) -> Handle:
-        """A new conversation that begins like this one, up to the end of a turn: of the one that read this message, of the one with
-        this id, or of the last one that is over. `kept` (on disk) and `thread_source`: None: as this one. Raises `AgentError` with
-        nothing recorded.
+        """A new conversation that begins like this one, up to the end of a turn: the turn that read the given message, the turn
+        with the given id, or the last finished one. `kept` (on disk) and `thread_source` default to those of this one (None). If it
+        raises `AgentError`, nothing is recorded.
         """
-        from understudy.engine.log.forking import fork  # few conversations are
+        from understudy.engine.log.forking import fork  # few conversations are forked
 
         handle = await self.find(caller, source)
         handle.check_right("run")
@@ -236,7 +236,7 @@ class Engine:
         known = self._logs.of(kept=self._logs.is_kept(source))
         target = known if kept is None else self._logs.of(kept=kept)
         new_id = await fork(source, known, target, message_id, turn, owner=caller.name, pace=self.pace, thread_source=thread_source)
-        if handle.facts.owner == caller.name:  # what one caller gave for a conversation is not for another's
+        if handle.facts.owner == caller.name:  # a new owner does not get what another caller gave for the conversation
             self._preparing.copy_secrets(source, new_id)
         return await self.find(caller, new_id)
 
@@ -245,7 +245,7 @@ class Engine:
             conversation = self._conversations.get(conversation_id)
             if conversation is None:
                 conversation = self._make(conversation_id, kept=self._logs.is_kept(conversation_id))
-            self._remembered.note_used(conversation)  # before it is read: whoever asks for it meanwhile gets the same one
+            self._remembered.note_used(conversation)  # before the read: concurrent callers get the same object
             if conversation.tail.state.last_seq:
                 return conversation
             try:
@@ -256,16 +256,16 @@ class Engine:
                 raise
             if self._conversations.get(conversation_id, conversation) is conversation:
                 self._remembered.note_used(conversation)
-                return conversation  # also where somebody has forgotten it, who asked for it at the same time and could not read it
+                return conversation  # even if a concurrent caller who could not read it has dropped it from memory
 
     async def submit(
         self, conversation: Conversation, op: Op, following: Following | None = None, told: Told | None = None
     ) -> Accepted:
-        """Raises `AgentError` where it is not taken, with nothing recorded. For handles, which know who may do what.
+        """Raises `AgentError` with nothing recorded if the op is refused. Only handles call this: they have checked the rights.
 
-        `told` is called once what was accepted is durable, or with the reason why it is not.
+        `told` is called once the accepted op is durable, or with the error if it failed.
         """
-        if conversation.standing.phase is FORGOTTEN:  # it was quiet for so long that it has left memory
+        if conversation.standing.phase is FORGOTTEN:  # it was idle for so long that it has left memory
             conversation = await self._find(conversation.id)
         match op:
             case Delete():
@@ -280,12 +280,12 @@ class Engine:
             return await conversation.submit(op, following, told)
         except UnknownConversation:
             if following is not None:
-                following.stop()  # whoever asked is told by the error
+                following.stop()  # the caller learns of it by the error
             await self._note_refused(conversation)
             raise
 
     async def take_up(self, conversation_id: ConversationId) -> "TakenUp":
-        """Do what was left for a conversation of this host, where nobody has it. Raises `AgentError`."""
+        """Do the work that was left for a conversation of this host while no process had it. Raises `AgentError`."""
         conversation = await self._find(conversation_id)
         taken = await conversation.take_up()
         if taken.deletes:
@@ -293,19 +293,21 @@ class Engine:
         return taken
 
     async def end_commands_between_turns(self, reason: str) -> None:
-        """Those that outlive their turns, in conversations in which no turn runs."""
+        """End the commands that outlived their turns, in conversations without a running turn."""
         known = [one for one in self._conversations.values() if one.runs_commands and not one.turn_runs]
         await asyncio.gather(*(one.end_commands(reason) for one in known))
 
     async def _note_refused(self, conversation: Conversation) -> None:
-        """Where another process has deleted it, those who watch are told. One that was to be deleted here may have been kept."""
+        """Tell viewers if another process has deleted the conversation. If the conversation was to be deleted here, it may still
+        exist.
+        """
         if not conversation.is_forgotten:
             await conversation.note_deleted()
         if conversation.phase is GONE:
             self._remembered.forget(conversation)
 
     def pinned(self, conversation: Conversation, op: Send) -> Send:
-        """With the folders that its message changes to as they are now. Raises `ConfigError`."""
+        """The op with the folders that its message changes to pinned as they are now. Raises `ConfigError`."""
         message = op.message
         if message.overrides is None or message.pins is not None:
             return op
@@ -313,7 +315,7 @@ class Engine:
         return msgspec.structs.replace(op, message=fixed)
 
     async def admit(self, caller: Caller, terms: Terms | None) -> None:
-        """Raises `BudgetSpent` where the caller may use no more, or not as much as they ask for."""
+        """Raises `BudgetSpent` if the caller may use no more, or less than they ask for."""
         account = None if self.accounts is None else self.accounts.find(caller.name)
         if account is not None:
             await account.admit(None if terms is None else terms.budget)
@@ -323,14 +325,15 @@ class Engine:
             raise StoreError(f"conversation store: {self.takes_no_new}")
 
     async def retire(self, seen: Listed) -> bool:
-        """Delete a conversation that nobody has used since it was seen so. False where somebody has, or uses it now."""
-        from understudy.engine.conversation.retiring import delete_if_unused  # only where somebody limits how long they are kept
+        """Delete a conversation if nobody has used it since it was `seen`. False if somebody has, or is using it now."""
+        # only needed if an operator limits how long conversations are kept
+        from understudy.engine.conversation.retiring import delete_if_unused
 
         known = self._conversations.get(seen.conversation_id)
         if known is not None and not known.is_quiet:
             return False
         conversation = self._make(seen.conversation_id, kept=True) if known is None else known
-        self._remembered.note_used(conversation)  # whoever asks for it meanwhile waits in its queue
+        self._remembered.note_used(conversation)  # concurrent callers get the conversation whose queue this delete is in
         deleted = await conversation.alone(delete_if_unused(conversation, self.log, seen))
         if deleted or not (conversation.loaded or conversation.is_busy):
             self._remembered.forget(conversation)
@@ -339,7 +342,7 @@ class Engine:
         return deleted
 
     async def _delete(self, conversation: Conversation, op: Delete) -> Accepted:
-        # Asked before: which conversations are in memory is not known of those that are deleted.
+        # Looked up before the delete: afterwards nothing tells whether the conversation was only in memory.
         temporary = self._logs.temporary_folder(conversation.id, kept=self._logs.is_kept(conversation.id))
         accepted = await conversation.submit(op)
         self._remembered.forget(conversation)
@@ -347,46 +350,46 @@ class Engine:
         return accepted
 
     async def _clear_up(self, conversation: Conversation, temporary: Path) -> None:
-        """After what was deleted."""
+        """Remove the files of a deleted conversation."""
         workspace = conversation.state.overrides.workspace
         if workspace is not None or (not conversation.loaded and is_there(state_dir(self.home) / "snapshots")):
             await self.workspaces().discard(conversation.id, kept_too=True)
         self._preparing.forget(conversation.id)
-        from understudy.sandbox.private_tmp import remove_folder  # only here
+        from understudy.sandbox.private_tmp import remove_folder  # only needed here
 
         await remove_folder(str(temporary))
         await remove_folder(f"{temporary}-hooks")
 
     @cached_property
     def _listing(self) -> "Listing":
-        from understudy.engine.listing import Listing  # the first turn of a process asks for none
+        from understudy.engine.listing import Listing  # the first turn of a process lists nothing
 
         return Listing(self._logs, self._conversations)
 
     async def list(self, caller: Caller, limit: int, cursor: str | None = None, *, archived: bool = False) -> Page:
-        """What the caller may read, the last active first."""
+        """What the caller may read, most recently active first."""
         return await self._listing.list(caller, limit, cursor, archived=archived)
 
     async def search(self, caller: Caller, wanted: "Wanted") -> "Found":
-        """What was said and run in conversations that are kept, and that the caller may read. The newest first."""
-        from understudy.engine.services.searching import mask_of, search  # few processes ever do
+        """Search what was said and run in kept conversations that the caller may read, newest first."""
+        from understudy.engine.services.searching import mask_of, search  # few processes ever search
 
         return await search(self.log, caller, wanted, mask_of(self._env))
 
     async def standing_of(self, listed: Listed) -> "Standing":
-        """What holds now: after a crash a turn is not running, whatever its last record says. The row may be a newer one."""
+        """The current state of a row, which may since have changed: after a crash no turn runs, whatever its last record says."""
         return await self._listing.standing_of(listed)
 
     async def last_records(self, listed: Listed, count: int) -> Sequence[Entry]:
-        """So many, up to the last one of which the row tells. For those who may read it."""
+        """The last `count` records, up to the last one that the row covers. Only for callers who may read the conversation."""
         return await self._listing.last_records(listed, count)
 
     async def listed(self, conversation_id: ConversationId) -> Listed | None:
-        """As a list has it. For those who may read it."""
+        """The conversation's row in a list. Only for callers who may read it."""
         return await self._listing.find(conversation_id)
 
     def viewers_of(self, conversation_id: ConversationId) -> tuple[str, ...]:
-        """Names of the callers who watch it in this process, one for each viewer; of very many the first ones."""
+        """Names of the callers who watch the conversation in this process, one per viewer, at most `MOST_NAMED`."""
         known = self._conversations.get(conversation_id)
         followers = () if known is None else known.followers
         names = (follower.name for follower in followers if isinstance(follower, Following) and follower.name)
@@ -408,7 +411,7 @@ class Engine:
         return conversation
 
     def in_hand(self) -> "InHand":
-        from understudy.engine.services.observing import InHand  # asked for where somebody observes
+        from understudy.engine.services.observing import InHand  # only needed if somebody observes
 
         known = [conversation for conversation in self._conversations.values() if conversation.loaded]
         return InHand(
@@ -420,14 +423,14 @@ class Engine:
 
     @property
     def turns_under_way(self) -> int:
-        """Turns that run here, and wait for nobody's answer."""
+        """Turns that run here and do not wait for a person's answer."""
         known = (conversation for conversation in self._conversations.values() if conversation.loaded)
         return sum(conversation.turn_runs and not conversation.state.questions for conversation in known)
 
     # -- ending
 
     async def close(self) -> None:
-        """Turns are interrupted and recorded, children are gone, the log is on disk."""
+        """Interrupt the turns, record their ends, end the child processes, and finish writing the log."""
         if self._workspaces is not None:
             await self._workspaces.settle()
         await asyncio.gather(*(conversation.stop() for conversation in tuple(self._conversations.values())))

@@ -1,6 +1,6 @@
-"""What a front end holds of a conversation, and all that it holds: it submits ops, and follows the log.
+"""The only thing through which a front end uses a conversation: it submits ops and follows the log.
 
-A handle is bound to a caller, whose name goes with every op. What they may do and choose is checked here.
+A handle is bound to a caller, whose name goes with every op. The handle checks what that caller may do and choose.
 """
 
 import logging
@@ -88,25 +88,25 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
     cwd: str
     approval_policy: ApprovalPolicy | None
     sandbox: SandboxMode | None
-    turn: str | None  # that runs, here or elsewhere, or was cut off
+    turn: str | None  # the turn that runs, here or elsewhere, or was cut off
     runs_here: bool
-    questions: Mapping[str, Question]  # open ones, by call id
+    questions: Mapping[str, Question]  # open questions by call id
     last_seq: int
-    asked_at: Mapping[str, float] = {}  # seconds since the epoch, of each question
-    usage: Usage | None = None  # of the whole conversation; None: no provider has said
-    workspace: Workspace | None = None  # as it was chosen; its host as it is now
-    saved: str | None = None  # the turn after which the newest snapshot of it was taken
+    asked_at: Mapping[str, float] = {}  # when each question was asked, in seconds since the epoch
+    usage: Usage | None = None  # of the whole conversation; None: no provider has reported any
+    workspace: Workspace | None = None  # as it was chosen, but with its present host
+    saved: str | None = None  # the turn after which its newest snapshot was taken
 
 
 class Handle:
-    """One conversation in the name of one caller. What it tells of the conversation is what holds at this moment."""
+    """One conversation in the name of one caller. What it reports of the conversation is current at that moment."""
 
     def __init__(self, engine: "Owner", conversation: "Conversation", caller: Caller) -> None:
-        """Raises `UnknownConversation` for a caller who may not read it: they do not learn that it exists."""
+        """Raises `UnknownConversation` for a caller who may not read it, so that they do not learn that it exists."""
         self.id: ConversationId = conversation.id
         self.caller = caller
-        self.tasks = engine.tasks  # for what a front end does beside
-        self.pace = engine.pace  # for what takes a front end long
+        self.tasks = engine.tasks  # for the front end's own work
+        self.pace = engine.pace  # for a front end's long work
         self._engine = engine
         self._conversation = conversation
         self._tail = conversation.tail
@@ -126,20 +126,21 @@ class Handle:
         *,
         own_turn: bool = False,
     ) -> Send:
-        """The op that sends it. `overrides` hold from this message on, `terms` for its turn."""
+        """The op that sends a message. `overrides` hold from this message on, `terms` only for its turn."""
         return Send(UserMessage(new_uuid(), message, overrides, parent_message_id, terms=terms), self.caller.name, own_turn)
 
     def pinned(self, op: Send) -> Send:
-        """With the folders that its message changes to as they are now: whoever judges them judges what will be used.
+        """The op with the folders that its message changes to pinned as they are now, so that the folders judged are the folders
+        used.
 
         Raises `ConfigError`.
         """
         return self._engine.pinned(self._conversation, op)
 
     async def submit(self, op: Op, following: Following | None = None, durable: Durable | None = None) -> Accepted:
-        """Hand it to the conversation. Raises `AgentError` where it is not taken, with nothing recorded.
+        """Submit an op to the conversation. If it raises `AgentError`, nothing is recorded.
 
-        `following` is told where a message went in the same step, before it can be shown anything of it; `durable` when all of it
+        `following` learns where a message went in the same step, before it can be shown any of it; `durable` is told when all of it
         is durable.
         """
         op = self._checked(op)
@@ -154,7 +155,7 @@ class Handle:
         return await self._engine.submit(self._conversation, op, following, None if durable is None else durable.tell)
 
     async def make_ready(self) -> None:
-        """Its workspace is there, for who is about to work in it. Raises `WorkspaceAway`."""
+        """Make the workspace available before work begins in it. Raises `WorkspaceAway`."""
         if self._conversation.state.overrides.workspace is not None:
             await self._engine.make_ready(self._conversation)
 
@@ -172,18 +173,18 @@ class Handle:
         return op if op.by == self.caller.name else msgspec.structs.replace(op, by=self.caller.name)
 
     def _check_budget(self, message: UserMessage) -> None:
-        """Raises `LacksRight` where it asks for more than is configured, without the right to, and `ConfigError`."""
+        """Raises `LacksRight` if the message asks for more than is configured without the right to, and `ConfigError`."""
         owner = self._tail.state.owner
         if message.terms is None or message.terms.budget is None or self.caller.may("budget", owner):
             return
-        from understudy.engine.turn.budgets import check_budget  # few messages have one
+        from understudy.engine.turn.budgets import check_budget  # few messages have a budget
 
         config = self.config_with(message.overrides or Overrides())
         check_budget(self.caller, owner, message.terms.budget, config)
 
     def _asks_for_budget(self, call_id: str) -> bool:
         question = self._tail.state.questions.get(call_id)
-        if question is None:  # another process may have put it, which is not seen here yet
+        if question is None:  # another process may have asked it, and this one has not seen it yet
             return call_id.startswith(BUDGET_CALL)
         return isinstance(question, BudgetAsked)
 
@@ -194,30 +195,30 @@ class Handle:
             raise LacksRight(reason, right, on_others=owner != self.caller.name)
 
     async def interrupt(self, seconds: float = PATIENCE_SECONDS) -> "Stopped":
-        """Tell the running turn to end, and wait until it is over. Raises `AgentError` where the log cannot say that any more."""
+        """Tell the running turn to end, and wait until it is over. Raises `AgentError` if the log can no longer say so."""
         from understudy.engine.conversation.stopping import stop_turn
 
         return await stop_turn(self._conversation, self.submit, seconds)
 
     async def decide(self, op: Decide, durable: Durable, seconds: float = PATIENCE_SECONDS) -> "Outcome":
-        """Answer a question, and wait until it is known whether the answer counts, whichever process has asked."""
+        """Answer a question, and wait until it is known whether the answer counts, whichever process asked."""
         from understudy.engine.conversation.answering import answer_question
 
         submit = partial(self.submit, durable=durable)
         return await answer_question(self._conversation, submit, op, seconds)
 
     async def compact(self) -> "Compacting":
-        """Have the model sum up what was before. Raises `AgentError` where it is not taken."""
+        """Have the model summarise the earlier history. Raises `AgentError` if the op is refused."""
         from understudy.engine.conversation.compacting import begin_compacting
 
         return await begin_compacting(self._conversation, self.submit)
 
     async def undo(self, turn: str = "", seconds: float = PATIENCE_SECONDS) -> UndoEnded:
-        """Take back the patches of a turn (of the last one that changed files), and wait until that is done, by whichever process.
+        """Take back the patches of a turn (by default the last one that changed files), and wait until a process has done so.
 
-        Raises `AgentError` with the reason where it is not done.
+        Raises `AgentError` with the reason if it is not done.
         """
-        from understudy.engine.conversation.done_elsewhere import submit_and_wait  # seldom asked for
+        from understudy.engine.conversation.done_elsewhere import submit_and_wait  # rarely used
 
         op = Undo(new_uuid(), turn)
         found = await submit_and_wait(self._conversation, self.submit, op, seconds)
@@ -225,15 +226,15 @@ class Handle:
         return found
 
     async def rename(self, title: str, seconds: float = PATIENCE_SECONDS) -> str:
-        """Give it a title, and wait until that is on disk: the title as it is now. Raises `AgentError` where it is not done."""
-        from understudy.engine.conversation.done_elsewhere import submit_and_wait  # seldom asked for
+        """Set the title, wait until it is on disk, and return it. Raises `AgentError` if it is not done."""
+        from understudy.engine.conversation.done_elsewhere import submit_and_wait  # rarely used
 
         op = Rename(read_title(title))
         await submit_and_wait(self._conversation, self.submit, op, seconds)
         return op.title
 
     def submit_soon(self, op: Op) -> None:
-        """For those who do not wait to hear that it was taken. A refusal is logged."""
+        """Submit without waiting for the outcome. A refusal is logged."""
         self.tasks.run(self._submit_unheard(self.submit(op), op))
 
     async def _submit_unheard(self, submitted: Coroutine[Any, Any, Accepted], op: Op) -> None:
@@ -245,9 +246,10 @@ class Handle:
             report_bug(logger, error, "in %s of %s", type(op).__name__, self.id)
 
     def deny_unasked(self, call_id: str, reason: str, turn: str) -> None:
-        """Nobody can be asked, which the rules answer with a no: no decision of the caller's, who may lack the right to approve.
+        """Let the rules answer no, because nobody can be asked. It is not the caller's decision: they may lack the right to
+        approve.
 
-        Where `unasked = "wait"` is configured, the question stays open instead; so it does for those who may only look.
+        The question stays open instead if `unasked = "wait"` is configured, or if this caller may only look.
         """
         if self.questions_wait or self.only_looks:
             return
@@ -255,13 +257,13 @@ class Handle:
         self.tasks.run(self._submit_unheard(self._engine.submit(self._conversation, op), op))
 
     def durable(self) -> Durable:
-        """Whether everything that was accepted so far is durable, wherever it went, once that is known."""
+        """Becomes done once it is known whether everything accepted so far is durable, in whichever process."""
         durable = Durable()
         self._conversation.when_durable(durable.tell)
         return durable
 
     async def committed(self) -> None:
-        """Wait until all records so far are committed: then the log says what `facts` say. Raises `AgentError`."""
+        """Wait until all records so far are committed, so that the log agrees with `facts`. Raises `AgentError`."""
         await self._conversation.committed()
 
     # -- following
@@ -275,10 +277,10 @@ class Handle:
         only_its_turn: bool = False,
         hides_reasoning: bool = False,
     ) -> Following:
-        """The viewer's place in the conversation; it is shown nothing before `go_live`, or before its message is accepted.
+        """The viewer's place in the conversation. It shows nothing before `go_live`, or before the viewer's message is accepted.
 
-        `after`: the record after which it begins; without it, what had been shown before is left out. `only_its_turn`: it is shown
-        the turn of its message and no other. `outlet`: where it may fall behind a slow client.
+        `after`: begin after this record; by default, skip what was shown before. `only_its_turn`: show only the turn of the
+        viewer's message. `outlet`: lets a slow client fall behind.
         """
         rights = self.caller.rights_on(self._tail.state.owner)
         return Following(
@@ -294,7 +296,7 @@ class Handle:
         )
 
     def unsaved_texts(self) -> "UnsavedTexts":
-        """Where an editor that has the conversation open can lend the texts that it has not saved."""
+        """Where an editor that has the conversation open can offer its unsaved texts."""
         return self._conversation.unsaved_texts()
 
     @property
@@ -327,12 +329,12 @@ class Handle:
         return tuple(self._tail.state.queued.values())
 
     def has_message(self, message_id: str) -> bool:
-        """Whether the message is in the log, as far as it is known here."""
+        """Whether the message is in the log, as far as this process knows."""
         return message_id in self._tail.state.message_ends
 
     async def find_message(self, is_it: Callable[[str], bool], after: int) -> str | None:
-        """The id of a message that was sent, also of one that no turn has read yet. It is not in the log before record `after`."""
-        from understudy.engine.conversation.looking_back import seek_message  # only tasks are known by such marks
+        """The id of a sent message, even if no turn has read it yet. The search begins behind record `after`."""
+        from understudy.engine.conversation.looking_back import seek_message  # only tasks are found by such marks
 
         return await seek_message(self._conversation, self._engine.log, is_it, after)
 
@@ -340,29 +342,31 @@ class Handle:
         return self._tail.state.questions.get(call_id)
 
     def asked_at(self, call_id: str) -> float:
-        """When the open question was put, as `Decide.asked_at` has it: an answer names it, so that it hits no later question."""
+        """When the open question was asked. An answer carries this time as `Decide.asked_at`, so that it cannot hit a later
+        question.
+        """
         return self._tail.state.asked_at.get(call_id, 0.0)
 
     @property
     def questions_wait(self) -> bool:
-        """Whether a question of the turn that runs here waits for somebody to answer it, although nobody can be asked."""
+        """Whether a question of the turn running here stays open although nobody can be asked."""
         return self._conversation.questions_wait
 
     @property
     def only_looks(self) -> bool:
-        """Whether the caller has no say in what becomes of the turns."""
+        """Whether the caller cannot influence the turns."""
         return not self.caller.may("run", self._tail.state.owner)
 
     def can_be_answered(self) -> bool:
-        """Whether anyone who follows could answer a question."""
+        """Whether any follower could answer a question."""
         return any(follower.can_answer for follower in self._conversation.followers)
 
     def message_of_turn(self, turn: str) -> str | None:
-        """The id of the message that began it."""
+        """The id of the message that began the turn."""
         return self._tail.state.turn_messages.get(turn)
 
     def turn_of_message(self, message_id: str) -> str | None:
-        """The turn that the message began; None where it joined another, or has not begun one yet."""
+        """The turn that the message began; None if the message joined another turn or has not begun one yet."""
         return next((turn for turn, message in self._tail.state.turn_messages.items() if message == message_id), None)
 
     def going_on(self) -> GoingOn:
@@ -372,41 +376,41 @@ class Handle:
         return sessions.commands() if (sessions := self._tail.state.sessions).running else ()
 
     def under_way(self) -> tuple[CommandStarted | PatchStarted | ToolCallBegan, ...]:
-        """What calls of the model have begun and not ended."""
+        """Calls of the model that have begun and not ended."""
         return tuple(self._tail.state.running.values())
 
     def not_begun(self) -> tuple[FunctionCall, ...]:
-        """Calls of the model that wait for their turn, or for an answer to a question."""
+        """Calls of the model that wait for their turn, or for the answer to a question."""
         state = self._tail.state
         return tuple(call for call in state.calls.values() if call.call_id not in state.running)
 
     @property
     def last_turn(self) -> str | None:
-        """That has begun, whether or not it is over."""
+        """The last turn that has begun, whether or not it is over."""
         return next(reversed(self._tail.state.ledger.turns), None)
 
     def work_of(self, turn: str) -> Work | None:
-        """What a turn did; None where it was too long ago: `read_work` looks further back."""
+        """What a turn did; None if it is too old: `read_work` looks further back."""
         return self._tail.state.ledger.turns.get(turn)
 
     async def read_work(self, turn: str) -> Work | None:
-        """What any turn did. None: there is no such turn."""
+        """What any turn did; None if there is no such turn."""
         if (work := self.work_of(turn)) is not None:
             return work
-        from understudy.engine.conversation.looking_back import read_past_work  # seldom asked for
+        from understudy.engine.conversation.looking_back import read_past_work  # rarely used
 
         return await read_past_work(self._conversation, turn)
 
     def with_changes(self, overrides: Overrides) -> Overrides:
-        """What a message with these overrides would run with."""
+        """The overrides that a message with these overrides would run with."""
         return with_changes(self._tail.state.overrides, overrides)
 
     def config_with(self, overrides: Overrides) -> Config:
-        """Its configuration. Raises `ConfigError`."""
+        """The configuration of such a message. Raises `ConfigError`."""
         return self._engine.configure(self.with_changes(overrides))
 
     def setup(self) -> TurnSetup:
-        """What the next turn would run with. Raises `ConfigError`."""
+        """The setup of the next turn. Raises `ConfigError`."""
         return self._conversation.setup()
 
     @property
@@ -419,7 +423,7 @@ class Handle:
         return await self._conversation.read(after, limit)
 
     async def read_shared(self, after: int, last: int) -> Sequence[LiveEntry]:
-        """Entries that may be shown, with what viewers have made of them: many may want the same ones at once."""
+        """Entries that may be shown, with the encodings that viewers have cached: many viewers may want the same entries."""
         return await self._conversation.pages.between(after, last, self.published)
 
 

@@ -1,7 +1,7 @@
-"""Which conversations are in memory: all that are at work or were used a moment ago, and of the others those that were used last.
+"""Decides which conversations stay in memory: all that are busy or were just used, and of the others the most recently used.
 
-They are bounded by what they take, and not by their number: a thousand short ones take less than one long one, and reading one
-from the store again costs as much as three replies.
+The limit is on bytes, not on their number: a thousand short conversations take less than one long one, and loading one from the
+store again costs as much as three replies.
 """
 
 import asyncio
@@ -10,23 +10,23 @@ from itertools import islice
 from understudy.engine.conversation.conversation import Conversation
 from understudy.protocol.ids import ConversationId
 
-MOST_BYTES = 128 * 2**20  # that all of them take together, before those are put away that nobody uses
-BYTES_OF_ONE = 32 * 1024  # of one without any history
-BYTES_OF_A_BYTE = 2  # of one, for each byte of the JSON that its history has
-BUSY_SECONDS = 10.0  # since it was used last: whoever answers without pause is not put away between two messages
-LOOKED_AT = 8  # conversations, whether they may be put away, for each that is used: thousands may be busy
+MOST_BYTES = 128 * 2**20  # of all conversations together; beyond this, unused ones are dropped from memory
+BYTES_OF_ONE = 32 * 1024  # of a conversation without any history
+BYTES_OF_A_BYTE = 2  # memory for each byte of JSON in its history
+BUSY_SECONDS = 10.0  # after its last use: a busy caller's conversation stays in memory between two messages
+LOOKED_AT = 8  # conversations checked for removal at each use: thousands may be busy
 _UNUSED = (0, 0.0)
 
 
 class Remembered:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.all: dict[ConversationId, Conversation] = {}  # in order of use
-        self._uses: dict[ConversationId, tuple[int, float]] = {}  # the bytes of each when it was used last, and when that was
+        self._uses: dict[ConversationId, tuple[int, float]] = {}  # the bytes of each at its last use, and the time of that use
         self._loop = loop
         self._bytes = 0
 
     def note_used(self, conversation: Conversation) -> None:
-        """Behind all others."""
+        """Move the conversation to the end of the order."""
         known = self.all
         known.pop(conversation.id, None)
         known[conversation.id] = conversation
@@ -39,7 +39,7 @@ class Remembered:
             self._put_some_away(now)
 
     def forget(self, conversation: Conversation) -> None:
-        """It is not the one that is found from now on; who has it goes on with it."""
+        """Stop finding this conversation; those who hold it keep using it."""
         if self.all.get(conversation.id) is conversation:
             del self.all[conversation.id]
             size, _ = self._uses.pop(conversation.id)
@@ -52,7 +52,7 @@ class Remembered:
             if each.is_quiet:
                 self.forget(each)
                 each.forget()
-            else:  # behind all others, so that it is not looked at each time
+            else:  # move it to the end, so that it is not checked each time
                 size, _ = self._uses[each.id]
                 self._uses[each.id] = size, now
                 self.all[each.id] = self.all.pop(each.id)

@@ -1,6 +1,4 @@
-"""Steps of the event loop: a coroutine that does not wait costs no task, and all who have much to do share how much one step
-does.
-"""
+"""Steps of the event loop. A coroutine that need not wait costs no task, and everybody with much work shares a step's limit."""
 
 import asyncio
 from collections import deque
@@ -12,9 +10,9 @@ import msgspec
 
 from understudy.errors import AgentError
 
-PAGE_RECORDS = 128  # of a log that are read in a step, and no more than so many bytes of JSON:
+PAGE_RECORDS = 128  # records of a log read in one step, within the following limit of bytes of JSON
 PAGE_BYTES = 512 * 1024
-SHARES = 256  # of a step; a record that is read, folded or encoded is about one
+SHARES = 256  # of a step; reading, folding or encoding a record takes about one share
 
 
 class Pace:
@@ -24,7 +22,7 @@ class Pace:
         self._waiting: deque[tuple[asyncio.Future[None], int]] = deque()
 
     async def take(self, shares: int) -> None:
-        """Wait for a step that has room for this much. What asks for more than a step has gets a step of its own."""
+        """Wait for a step that has room for this much. More than a whole step's worth gets a step of its own."""
         if self._left > 0 and not self._waiting:
             self._spend(shares)
             return
@@ -38,45 +36,45 @@ class Pace:
         self._left -= max(1, shares)
 
     def _renew(self) -> None:
-        """In the next step: who has waited longest goes first."""
+        """Begin the next step: the longest waiting goes first."""
         self._left = SHARES
         while self._waiting and self._left > 0:
             waiter, shares = self._waiting.popleft()
-            if not waiter.done():  # else whoever waited has been cancelled
+            if not waiter.done():  # otherwise the waiter was cancelled
                 self._spend(shares)
                 waiter.set_result(None)
 
 
 T = TypeVar("T")
 
-_AWAITED = "_asyncio_future_blocking"  # how an awaited future tells its task that it was reached by `await`
+_AWAITED = "_asyncio_future_blocking"  # a future sets this to tell its task that it was reached by `await`
 
 
 class Done(msgspec.Struct, Generic[T], frozen=True, eq=False):
-    """The outcome of a coroutine that ended without waiting for anything. Like a finished future."""
+    """The outcome of a coroutine that ended without waiting. Works like a finished future."""
 
     returned: T | None = None
     raised: BaseException | None = None
 
     def result(self) -> T:
-        """What it returned. Raises what it raised."""
+        """What the coroutine returned. Raises what it raised."""
         if self.raised is not None:
             raise self.raised
         return self.returned  # pyright: ignore[reportReturnType]  # None only where T is
 
 
 class EagerTasks:
-    """Runs coroutines on one event loop, and holds the tasks of those that had to wait: the loop itself does so only weakly."""
+    """Runs coroutines on one event loop, and holds the tasks of those that had to wait: the loop itself holds them only weakly."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> "asyncio.Task[T] | Done[T]":
-        """Run it now, until it ends or first has to wait; in the latter case the rest runs in the task that is returned.
+        """Run the coroutine now until it ends or first has to wait; then the returned task runs the rest.
 
-        Up to that point it has no task of its own: `asyncio.timeout`, `TaskGroup` and whatever else asks for the current task may
-        only be used once it has waited for something.
+        Until then it has no task of its own: it may use `asyncio.timeout`, `TaskGroup` and other users of the current task only
+        after its first wait.
         """
         try:
             awaited = coroutine.send(None)
@@ -87,11 +85,12 @@ class EagerTasks:
         except BaseException as error:
             return Done(raised=error)
         if awaited is not None:
-            setattr(awaited, _AWAITED, False)  # as a task does: others may await the same future
+            setattr(awaited, _AWAITED, False)  # a task does this too: others may await the same future
         task = self._loop.create_task(_run_rest(coroutine, awaited))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        task.add_done_callback(lambda _: coroutine.close())  # a task that is cancelled before its first step never gets to the rest
+        # a task that is cancelled before its first step never runs the coroutine
+        task.add_done_callback(lambda _: coroutine.close())
         return task
 
 
@@ -102,7 +101,7 @@ async def _run_rest(coroutine: Coroutine[Any, Any, T], awaited: Any) -> T:
 @generator_coroutine
 def _rest(coroutine: Coroutine[Any, Any, T], awaited: Any) -> Generator[Any, Any, T]:
     if awaited is not None:
-        setattr(awaited, _AWAITED, True)  # as when it was awaited: the task looks for it, and resets it
+        setattr(awaited, _AWAITED, True)  # restored for the task, which checks and resets it
     try:
         while True:
             try:
@@ -116,10 +115,10 @@ def _rest(coroutine: Coroutine[Any, Any, T], awaited: Any) -> Generator[Any, Any
 
 
 class OpQueue:
-    """The ops of one conversation, one at a time and in order, so that whoever handles one alone touches its state.
+    """The ops of one conversation, run one at a time and in order, so that each alone touches the conversation's state.
 
-    An op that does not have to wait for the log is done when `put` returns, without a task. One that waits is not cut short when
-    whoever submitted it leaves.
+    An op that need not wait for the log is done when `put` returns, without a task. An op that waits is not cancelled when its
+    submitter leaves.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, tasks: EagerTasks, on_idle: Callable[[], None]) -> None:
@@ -128,12 +127,12 @@ class OpQueue:
         self._tasks = tasks
         self._on_idle = on_idle
         self._waiting: deque[tuple[Coroutine[Any, Any, Any], asyncio.Future[Any]]] = deque()
-        self._task: asyncio.Task[Any] | None = None  # of the op under way, where it has to wait
+        self._task: asyncio.Task[Any] | None = None  # of the running op, if it has to wait
         self._closed: AgentError | None = None
         self.busy = False
 
     async def run(self, op: Coroutine[Any, Any, T]) -> T:
-        """What the op returns or raises. Raises the reason where the queue is closed before it is done."""
+        """What the op returns or raises. Raises the queue's reason if the queue is closed first."""
         outcome = self.put(op)
         if type(outcome) is Done:
             return outcome.result()
@@ -146,7 +145,7 @@ class OpQueue:
             raise
 
     def put(self, op: Coroutine[Any, Any, T], *, first: bool = False) -> "Done[T] | asyncio.Future[T]":
-        """Begin it now, or after those that wait; with `first`, before them."""
+        """Begin the op now or behind the waiting ops; with `first`, ahead of them."""
         if self._closed is not None:
             op.close()
             return Done(raised=self._closed)
@@ -187,7 +186,7 @@ class OpQueue:
             _settle(outcome, task)
 
     async def close(self, reason: AgentError) -> None:
-        """Nothing more is taken; what waits is refused, and what is under way is cancelled. On return it has unwound."""
+        """Refuse new and waiting ops, and cancel the running one. It has unwound when this returns."""
         self._closed = reason
         while self._waiting:
             op, outcome = self._waiting.popleft()
@@ -207,4 +206,4 @@ def _settle(outcome: "asyncio.Future[Any]", done: "Done[Any] | asyncio.Task[Any]
         raise
     except BaseException as error:
         outcome.set_exception(error)
-        outcome.exception()  # whoever submitted it may have left
+        outcome.exception()  # its submitter may have left

@@ -1,5 +1,5 @@
-"""The vocabulary: records of the log (`records/`), what a model said and was given (`items.py`), ops and callers, wire events,
-JSON-RPC and ids.
+"""The vocabulary: records of the log (`records/`), a model's input and output (`items.py`), ops and callers, wire events, JSON-RPC
+and ids.
 
-Data only; nothing here does anything.
+Data only; nothing here acts.
 """

@@ -1,4 +1,4 @@
-"""What a front end asks a worker to begin: it has no folders of its own, so it can pin none."""
+"""What a front end asks a worker to begin. The front end has no folders of its own, so it cannot pin any."""
 
 from typing import Final
 
@@ -10,7 +10,7 @@ from understudy.protocol.records import Overrides, Terms
 
 
 class Begin(msgspec.Struct, frozen=True, tag="begin", omit_defaults=True):
-    """Make a conversation with this id, once, however often it is asked for."""
+    """Make a conversation with this id. Repeating the request makes no second one."""
 
     conversation_id: ConversationId
     overrides: Overrides
@@ -24,7 +24,7 @@ decode_begin: Final = msgspec.json.Decoder(Begin).decode
 
 
 class Refused(msgspec.Struct, frozen=True):
-    """Why it was not made: what the caller is told, and the kind of failure."""
+    """Why the conversation was not made: the text for the caller, and the kind of failure."""
 
     text: str
     kind: str

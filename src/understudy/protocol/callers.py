@@ -1,7 +1,7 @@
 """Who speaks to the engine, what they may do, and what they may choose.
 
-`run`: send, interrupt, cancel, archive and delete. `approve`: answer questions. `read`: see a conversation at all.
-`budget`: raise what is configured, by asking for more or by answering whether more may be used; anyone may ask for less.
+`run`: send, interrupt, cancel, archive and delete. `approve`: answer questions. `read`: see a conversation at all. `budget`: exceed
+the configured budget, by asking for more or by answering whether more may be used; anyone may ask for less.
 """
 
 from typing import Literal
@@ -17,7 +17,7 @@ LOCAL_NAME = "local"
 
 
 class PersonBudget(msgspec.Struct, frozen=True):
-    """What somebody may use in a day, a week (from Monday) or a month, by the calendar of UTC."""
+    """What a person may use in a day, a week (from Monday) or a month, by the calendar of UTC."""
 
     limit: PersonLimit
     amount: float
@@ -30,13 +30,13 @@ class PersonBudget(msgspec.Struct, frozen=True):
 
 class Limits(msgspec.Struct, frozen=True):
     """What a caller may choose for a conversation: folders, sandboxes, and settings that harm nobody. `engine/caller_limits.py`
-    judges by it.
+    enforces it.
     """
 
-    roots: tuple[str, ...] | None  # folders in which the caller's agents work; None: anywhere
-    modes: frozenset[SandboxMode]  # sandboxes that they may have
+    roots: tuple[str, ...] | None  # folders in which the caller's agents may work; None: anywhere
+    modes: frozenset[SandboxMode]  # allowed sandbox modes
     budgets: tuple[PersonBudget, ...] = ()
-    open_door: bool = False  # no token is asked for: everything may be chosen, but nothing that lets a command come to the door
+    open_door: bool = False  # no token is needed: everything may be chosen except what would let a command reach the door
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -45,7 +45,7 @@ class Caller(msgspec.Struct, frozen=True):
     name: str
     rights: frozenset[Right] = ALL_RIGHTS
     others: frozenset[Right] = frozenset()
-    door: str = ""  # by which they come: a decision says from where it was made
+    door: str = ""  # where they connect; decisions record it
     limits: Limits | None = None  # None: everything may be chosen, as at a terminal
 
     def may(self, right: Right, owner: str) -> bool:
@@ -53,7 +53,7 @@ class Caller(msgspec.Struct, frozen=True):
         return right in (self.rights if owner == self.name else self.others)
 
     def rights_on(self, owner: str) -> frozenset[Right]:
-        """All that the caller has on a conversation of that owner."""
+        """All rights of the caller on a conversation of that owner."""
         return self.rights if owner == self.name else self.others
 
 

@@ -1,8 +1,8 @@
-"""Text that can be written as UTF-8, and records as the bytes that the log keeps.
+"""Checks that text can be written as UTF-8, and encodes records as the bytes that the log keeps.
 
-File names and arguments may hold bytes that are not UTF-8; Python gives these as lone surrogates, which no JSON can hold. What a
-person or a client chose (configuration, `-c`, a folder to work in) is refused with a clear error where it enters. What we only
-report (a name in an error, say) is written with the odd bytes made visible: `\\udcff`.
+File names and arguments may hold bytes that are not UTF-8; Python turns them into lone surrogates, which JSON cannot hold. Choices
+of a person or client (configuration, `-c`, a working folder) are refused with a clear error where they enter. Text that we only
+report (such as a name in an error) is written with the odd bytes made visible: `\\udcff`.
 """
 
 from collections.abc import Sequence
@@ -29,12 +29,12 @@ def is_unicode(text: str) -> bool:
 
 
 def visible(text: str) -> str:
-    """The text with everything that UTF-8 cannot hold spelled out."""
+    """The text with everything spelled out that UTF-8 cannot hold."""
     return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
 def encode(record: T) -> tuple[T, bytes]:
-    """A record as it can be kept, and its bytes. Raises `CannotBeRecorded`."""
+    """The record in a form that can be kept, and its bytes. Raises `CannotBeRecorded`."""
     try:
         try:
             return record, _encode(record)
@@ -47,10 +47,10 @@ def encode(record: T) -> tuple[T, bytes]:
 
 
 def encode_all(records: Sequence[T]) -> tuple[Sequence[T], Sequence[bytes]]:
-    """The same of several. Raises `CannotBeRecorded`."""
+    """Like `encode`, for several records. Raises `CannotBeRecorded`."""
     try:
         return records, list(map(_encode, records))
-    except Exception:  # at least one of them has to be looked at
+    except Exception:  # at least one record must be repaired
         kept = [encode(record) for record in records]
         return [record for record, _ in kept], [data for _, data in kept]
 

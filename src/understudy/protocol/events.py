@@ -1,6 +1,6 @@
-"""The event catalogue of the wire, in the shapes clients of the seed era know.
+"""The event catalogue of the wire, in the shapes that clients of the seed era know.
 
-`UNSET` members are left out when there is nothing to say; members that may be `None` are always there.
+Members that default to `UNSET` are left out if they have no value; members that may be `None` are always sent.
 """
 
 from typing import Any, Literal
@@ -113,10 +113,10 @@ class ApplyPatchApprovalRequest(Event, frozen=True, tag="apply_patch_approval_re
 
 
 class ApprovalRequest(Event, frozen=True, tag="approval_request"):
-    """A question that the wire of old has no event of its own for."""
+    """A question for which the old wire has no event of its own."""
 
     call_id: str
-    kind: Literal["budget", "mcp-tool-approval", "hook", "user-input"]  # also the `codex_elicitation` of its question
+    kind: Literal["budget", "mcp-tool-approval", "hook", "user-input"]  # `codex_elicitation` of its question has the same values
     message: str
 
 
@@ -184,7 +184,7 @@ class ShutdownComplete(Event, frozen=True, tag="shutdown_complete"):
 
 
 class UserMessageEvent(Event, frozen=True, tag="user_message"):
-    """Ours: only viewers that ask with a sequence number are shown it."""
+    """Our own event: only viewers that ask with a sequence number get it."""
 
     message: str
     message_id: str

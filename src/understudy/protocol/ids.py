@@ -1,5 +1,5 @@
-"""Conversation ids and the other kinds of id: a type for each, so that one cannot be passed for another, and how callers spell a
-conversation's.
+"""Conversation ids and the other ids, each with its own type so that they cannot be confused, and how callers spell conversation
+ids.
 """
 
 import os
@@ -12,11 +12,11 @@ ConversationId = NewType("ConversationId", str)  # a UUID in canonical form
 _GROUPS = (8, 4, 4, 4, 12)
 _ALLOWED = "0123456789abcdefABCDEF-"
 _ALLOWED_BYTES = _ALLOWED.encode()
-_CANONICAL = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"  # compiled once it is needed
+_CANONICAL = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"  # compiled on first use
 
 
 def new_uuid() -> str:
-    """A random one (version 4). Not by the module `uuid`, whose import would add 5 ms to a start."""
+    """A random UUID (version 4). Made without the module `uuid`, whose import would add 5 ms to a start."""
     raw = bytearray(os.urandom(16))
     raw[6] = raw[6] & 0x0F | 0x40
     raw[8] = raw[8] & 0x3F | 0x80
@@ -46,7 +46,7 @@ def read_uuid(text: str) -> str:
 
 
 def uuid_bytes(text: str) -> bytes:
-    """Of one in its canonical form."""
+    """The bytes of a UUID in its canonical form."""
     return bytes.fromhex(text.replace("-", ""))
 
 

@@ -1,13 +1,13 @@
 """Model-visible history: what a model said and was given.
 
-The shapes are those of the Responses API, which both wires are built from; the log keeps them as they are here.
+The shapes are those of the Responses API, from which both wires are built; the log keeps them as they are here.
 """
 
 from typing import Literal
 
 import msgspec
 
-ANSWER = "answer:"  # begins the ids of items that name the answer they came in, for a wire that has to put answers together again
+ANSWER = "answer:"  # begins an item id that names the answer the item came in, for a wire that must reassemble answers
 
 
 class InputText(msgspec.Struct, frozen=True, gc=False, tag="input_text", tag_field="type"):
@@ -29,11 +29,11 @@ class Message(msgspec.Struct, frozen=True, gc=False, tag="message", tag_field="t
     role: Literal["user", "assistant", "developer", "system"]
     content: tuple[ContentPart, ...]
     id: str | None = None
-    phase: str | msgspec.UnsetType = msgspec.UNSET  # `commentary` or `final_answer`, of models that say so and want it back
+    phase: str | msgspec.UnsetType = msgspec.UNSET  # `commentary` or `final_answer`, for models that say it and want it back
 
     def text(self) -> str:
         match self.content:
-            case (InputText(text=text) | OutputText(text=text),):  # nearly all of them
+            case (InputText(text=text) | OutputText(text=text),):  # nearly all messages
                 return text
             case _:
                 pass
@@ -50,7 +50,7 @@ class ReasoningText(msgspec.Struct, frozen=True, gc=False, tag="reasoning_text",
 
 class Reasoning(msgspec.Struct, frozen=True, gc=False, tag="reasoning", tag_field="type"):
     summary: tuple[SummaryText, ...] = ()
-    content: tuple[ReasoningText, ...] | None = None  # raw reasoning, where the model gives it
+    content: tuple[ReasoningText, ...] | None = None  # raw reasoning, if the model gives it
     encrypted_content: str | None = None
     id: str | None = None
     signature: str | None = None  # Anthropic's, over the summary; empty: the thought was withheld, see `encrypted_content`
@@ -61,14 +61,14 @@ class FunctionCall(msgspec.Struct, frozen=True, gc=False, tag="function_call", t
     arguments: str  # JSON text, as the model wrote it
     call_id: str
     id: str | None = None
-    custom: bool = False  # the model wrote free text, which stands in `arguments` as `{"input": …}`
-    extra: str | None = None  # JSON that a Chat provider put beside the call and wants back: Gemini's signature of a thought
+    custom: bool = False  # the model wrote free text, which `arguments` holds as `{"input": …}`
+    extra: str | None = None  # JSON that a Chat provider sent with the call and wants back, such as Gemini's signature of a thought
 
 
 class FunctionCallOutput(msgspec.Struct, frozen=True, gc=False, tag="function_call_output", tag_field="type", omit_defaults=True):
     call_id: str
     output: str
-    images: tuple[str, ...] = ()  # data: URLs, shown to the model behind the text
+    images: tuple[str, ...] = ()  # data: URLs, shown to the model after the text
 
 
 ModelItem = Message | Reasoning | FunctionCall  # what a model produces
@@ -83,7 +83,7 @@ class Usage(msgspec.Struct, frozen=True, gc=False):
     total_tokens: int
     cached_input_tokens: int | None = None
     reasoning_output_tokens: int | None = None
-    cache_write_input_tokens: int | None = None  # written into the provider's cache, where it counts that
+    cache_write_input_tokens: int | None = None  # written into the provider's cache, if the provider counts that
 
     def plus(self, other: "Usage") -> "Usage":
         return Usage(

@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0 messages: what a line is, how deeply it is nested, and the bytes of an answer. No I/O."""
+"""JSON-RPC 2.0 messages: parsing a line, its nesting depth, and the bytes of an answer. No I/O."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, cast
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)  # and texts, which may hold some that mean nothing
+BRACKETS = re.compile(rb'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)  # also matches strings, because brackets inside them do not count
 
 
 def is_deeper_than(text: bytes | bytearray, levels: int) -> bool:
@@ -21,7 +21,7 @@ def is_deeper_than(text: bytes | bytearray, levels: int) -> bool:
             case b"}" | b"]":
                 depth -= 1
             case _:
-                pass  # a text
+                pass  # a string
     return False
 
 
@@ -48,7 +48,7 @@ class _Incoming(msgspec.Struct):
 
 
 class _PlainRequest(msgspec.Struct):
-    """What nearly every line is."""
+    """The form of nearly every line."""
 
     id: str | Annotated[int, msgspec.Meta(ge=-LARGEST_ID - 1, le=LARGEST_ID)]
     method: str
@@ -56,7 +56,7 @@ class _PlainRequest(msgspec.Struct):
 
 
 class _MarkedRequest(_PlainRequest):
-    """The same, which says what it is."""
+    """A plain request that also has `jsonrpc`."""
 
     jsonrpc: Literal["2.0"]
 
@@ -79,17 +79,17 @@ class Notification(msgspec.Struct, frozen=True):
 
 
 class Response(msgspec.Struct, frozen=True):
-    """An answer to a request of ours: a result, or the peer's error."""
+    """An answer to one of our requests: a result, or the peer's error."""
 
     id: RequestId
     result: Any
     error: Any = None
     failed: bool = False
-    unreadable: bool = False  # something came, but nobody can tell what
+    unreadable: bool = False  # an answer came, but it cannot be understood
 
 
 class Malformed(msgspec.Struct, frozen=True):
-    """A line that is none of these. `id` is there when one could be read; `answers` instead, when it was to be a response."""
+    """A line that is none of these. It has the `id` if one could be read, or `answers` if it was meant as a response."""
 
     code: int
     reason: str
@@ -101,12 +101,12 @@ Incoming = Request | Notification | Response | Malformed
 
 
 def read_line(line: bytes | bytearray, *, marked: bool = False) -> Incoming:
-    """`marked`: a message has to say `"jsonrpc": "2.0"`, as the specification wants it. Clients on pipes never had to."""
+    """`marked`: a message must have `"jsonrpc": "2.0"`, as the specification says. Clients on pipes never had to send it."""
     if line.count(b"[") + line.count(b"{") > MOST_NESTED and _is_too_deep(line):
         return _unreadable(line, RecursionError())
     try:
         if not line.isascii():
-            line.decode()  # parts that are kept raw are not looked into below, and nobody after this expects a bad byte
+            line.decode()  # raw parts are not decoded below, and later code relies on valid bytes
         try:
             plain = (_decode_marked if marked else _decode_plain)(line)
         except msgspec.ValidationError:
@@ -126,18 +126,18 @@ def read_line(line: bytes | bytearray, *, marked: bool = False) -> Incoming:
 
 
 def _is_too_deep(line: bytes | bytearray) -> bool:
-    """Some interpreters would read it, and fail where it is used."""
+    """Whether the nesting is too deep: some interpreters would read it and fail on first use."""
 
     return is_deeper_than(line, MOST_NESTED)
 
 
 def too_long(beginning: bytes, limit: int) -> Malformed:
-    """What to answer to a line of which only the beginning was kept."""
+    """The error for a line that was too long; only its `beginning` was kept."""
     return _malformed(f"a line may have at most {limit} bytes", beginning, _id_by_sight(beginning))
 
 
 def too_large_for_memory(beginning: bytes) -> Malformed:
-    """The same where there was no memory for the whole."""
+    """The error for a line that did not fit into memory."""
     return _malformed(
         "there is no memory left for a line as long as this; free some and try again", beginning, _id_by_sight(beginning)
     )
@@ -160,7 +160,7 @@ def _unreadable(line: bytes | bytearray, error: Exception) -> Malformed:
 
 
 def why_unreadable(text: bytes, error: Exception) -> str:
-    """What is wrong with what should be JSON. `error` is what its decoder has raised, which misjudges half a character."""
+    """What is wrong with text that should be JSON. `error` comes from the decoder, which misreports an incomplete character."""
     match error:
         case UnicodeDecodeError():
             return f"the text is not UTF-8 (byte {_undecodable(text)})"
@@ -173,7 +173,7 @@ def why_unreadable(text: bytes, error: Exception) -> str:
 
 
 def _undecodable(text: bytes) -> int:
-    """The place of the first byte that is none of UTF-8; the decoder counts from the beginning of a string."""
+    """The offset of the first byte that is not UTF-8; the decoder counts from the beginning of a string."""
     try:
         text.decode()
     except UnicodeDecodeError as error:
@@ -194,7 +194,7 @@ def _has_surrogate(line: bytes | bytearray) -> bool:
 
 
 def _id_of_unreadable(line: bytes) -> RequestId | None:
-    """The id of what is JSON but has text that we cannot take: whoever waits for an answer would else wait for ever."""
+    """The id of valid JSON whose text we cannot take. Without an answer to it, the caller would wait for ever."""
     try:
         message: Any = json.loads(line.decode(errors="replace"), parse_int=lambda digits: int(digits) if len(digits) < 21 else None)
     except RecursionError:
@@ -203,12 +203,12 @@ def _id_of_unreadable(line: bytes) -> RequestId | None:
         return None
     request_id = _usable_id(cast(dict[str, Any], message).get("id")) if isinstance(message, dict) else None
     if isinstance(request_id, str) and any(character == "\ufffd" or "\ud800" <= character <= "\udfff" for character in request_id):
-        return None  # what cannot be read is in the id itself
+        return None  # the unreadable part is the id itself
     return request_id
 
 
 def _id_by_sight(line: bytes) -> RequestId | None:
-    """The id where clients write it: at the beginning of the line, or at its end."""
+    """The id where clients usually write it: at the beginning or the end of the line."""
 
     value = rb'"id"\s*:\s*(-?\d{1,19}|"[^"\\]{0,200}")\s*'
     first = re.match(rb'\s*\{\s*(?:"(?:jsonrpc|method)"\s*:\s*"[^"\\]{0,200}"\s*,\s*)*' + value + rb"[,}]", line[:2000])
@@ -251,7 +251,7 @@ def _classify(message: _Incoming) -> Incoming:
         error = None if message.error is UNSET else _decode_any(message.error)
         if error is None:
             return Response(request_id, _decode_any(message.result))
-    if message.error is not UNSET:  # also beside a result: who says both has not said yes
+    if message.error is not UNSET:  # even beside a result: a peer that sends both has not said yes
         return Response(request_id, None, _decode_any(message.error), failed=True)
     return Malformed(INVALID_REQUEST, "Invalid Request: no `method`, `result` or `error`", request_id, answers=request_id)
 
@@ -271,7 +271,7 @@ def _usable_id(value: object) -> RequestId | None:
 
 
 def result_line(request_id: RequestId, result: Any) -> bytes:
-    """`result` may be ready-made bytes of JSON."""
+    """`result` may be JSON that is already encoded."""
     body = result if isinstance(result, bytes) else _encode(result)
     return b'{"id":%b,"jsonrpc":"2.0","result":%b}\n' % (_encode(request_id), body)
 
@@ -281,7 +281,7 @@ def result_begins(request_id: RequestId) -> bytes:
     return b'{"id":%b,"jsonrpc":"2.0","result":' % _encode(request_id)
 
 
-ERROR_BEGINS = b'{"error":'  # the line of an error, and of nothing else
+ERROR_BEGINS = b'{"error":'  # the beginning of an error's line, and of no other line
 
 
 def error_line(request_id: RequestId | None, code: int, message: str, data: Any = None) -> bytes:

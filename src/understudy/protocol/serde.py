@@ -1,6 +1,6 @@
-"""The wording of argument errors, which clients and models of this wire know: what was found, what was expected, and where.
+"""The wording of argument errors, which clients and models of this wire know: the value found, the value expected, and the place.
 
-Decoding itself is msgspec's work. Only when it refuses is a text walked through here, in document order, to say why.
+msgspec decodes. Only when it refuses does this module walk through the text, in document order, to say why.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-# Compiled, and `json` imported, where they are used: nearly all arguments are well made.
+# Compiled, and `json` imported, on first use: nearly all arguments are valid.
 _STRING = r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"'
 _NUMBER = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 _WORDS = {"true": True, "false": False, "null": None}
@@ -19,7 +19,7 @@ MOST_NESTED = 128
 
 
 class WireMismatch(Exception):
-    """Why a value does not fit. `at` is the offset just past the offending token, where a text was read."""
+    """Why a value does not fit. `at` is the offset just past the offending token, if a text was read."""
 
     def __init__(self, reason: str, at: int | None = None) -> None:
         super().__init__(reason)
@@ -90,7 +90,7 @@ def explain(text: str, wanted: type[Any], struct_name: str) -> str:
 
 
 class _JsonReader:
-    """JSON with positions. Not fast: it reads only what was refused."""
+    """Reads JSON with positions. It may be slow: it reads only what was refused."""
 
     def __init__(self, text: str) -> None:
         self._text = text

@@ -1,6 +1,6 @@
-"""The log as what people and programs are shown: items that begin, grow and end, and what is told between them.
+"""Turns the log into what people and programs are shown: items that begin, grow and end, and notices between them.
 
-`fold.py` is the one place where records are told apart for those who watch. A front end goes along a conversation with an
-`Activity` and gives its steps (`steps.py`) the names and shapes of its own wire. A record that is only told in words needs a
-line in the fold, and every front end tells it.
+`fold.py` is the only place that distinguishes kinds of records for display. A front end passes a conversation's records through an
+`Activity` and translates the resulting steps (`steps.py`) into its own wire. A record that is shown only as words needs one line in
+the fold; then every front end shows it.
 """

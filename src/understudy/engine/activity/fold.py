@@ -1,4 +1,4 @@
-"""Records and deltas of a conversation in, steps of its items out. No I/O, no clock, no wire."""
+"""Turns a conversation's records and deltas into steps of its items. No I/O, no clock, no wire."""
 
 from collections.abc import Iterable
 from typing import Any, cast
@@ -37,7 +37,7 @@ Begun = r.CommandStarted | r.PatchStarted | r.ToolCallBegan
 
 
 class Activity:
-    """Of one conversation, for one front end, from its beginning or from the middle."""
+    """The items of one conversation for one front end, from the conversation's beginning or from the middle."""
 
     def __init__(
         self,
@@ -47,19 +47,20 @@ class Activity:
         questions: Iterable[r.Question] = (),
         one_turn: bool = False,
     ) -> None:
-        """`begun`: what is under way already; its beginning is told right before its end. `called` and `questions`: what has not
-        begun, and may be refused. `one_turn`: nothing is watched after it, so commands that outlive it are cut off with it."""
+        """`begun`: work already running; its beginning is told right before its end. `called` and `questions`: calls that have not
+        begun and may be refused. `one_turn`: the watcher leaves after one turn, so commands that outlive it are cut off with it.
+        """
         self._missed = {record.call_id: record for record in begun}
-        self._calls = {call.call_id: call for call in called}  # of which no item tells yet
-        self._open: dict[str, Command | Patch | ToolCall | Image | BudgetQuestion | UserQuestion] = {}  # by the id of the call
-        self._outlived: dict[int, Command] = {}  # sessions whose call's id was used again
+        self._calls = {call.call_id: call for call in called}  # calls without an item so far
+        self._open: dict[str, Command | Patch | ToolCall | Image | BudgetQuestion | UserQuestion] = {}  # by call id
+        self._outlived: dict[int, Command] = {}  # sessions whose call id was used again
         self._one_turn = one_turn
-        self._waiting: dict[str, r.UserMessage] = {}  # accepted, not read by the model yet
+        self._waiting: dict[str, r.UserMessage] = {}  # accepted, not yet read by the model
         self._text: Text | None = None
         self._thought: Thought | None = None
         self._compaction: Compaction | None = None
         self._decided = ""
-        self._kept_back: set[str] = set()  # calls that a hook has not let pass at once
+        self._kept_back: set[str] = set()  # calls that a hook has held back
         for question in questions:
             self._open[question.call_id] = asked_about(question)
 
@@ -157,7 +158,7 @@ class Activity:
         match received.item:
             case Message() as message:
                 text, self._text = self._text, None
-                phase = message.phase or None  # never empty; `UNSET` is false
+                phase = message.phase or None  # never an empty string; `UNSET` is false
                 return [Ended(item=text or Text(missed=True), how="done", text=message.text(), phase=phase)]
             case Reasoning() as reasoning:
                 thought, self._thought = self._thought, None
@@ -182,7 +183,7 @@ class Activity:
         return Resumed(item)
 
     def _make_room(self, call_id: str) -> None:
-        """The id of a call is used again while a command that it began goes on."""
+        """Free the id of a call: the model has used it again while the call's command still runs."""
         known = self._open.get(call_id)
         if isinstance(known, Command) and known.running and known.session is not None:
             self._outlived[known.session] = known
@@ -221,7 +222,7 @@ class Activity:
     # -- questions
 
     def _asked(self, question: r.Question) -> list[Step]:
-        """What a question is about begins before it, where it has not begun yet."""
+        """Begin the item that the question is about, unless it has begun already."""
         steps: list[Step] = []
         self._make_room(question.call_id)
         if question.call_id not in self._open:
@@ -248,7 +249,7 @@ class Activity:
     # -- the end of a turn
 
     def _cut_off(self, ended: r.TurnEnded) -> list[Step]:
-        """Whatever is open has been cut off, but for commands that outlive their turn."""
+        """Cut off every open item except commands that outlive their turn."""
         steps: list[Step] = []
         if self._thought is not None:
             steps.append(Ended(item=self._thought, how="cut"))
@@ -270,7 +271,7 @@ class Activity:
 
 
 def _has_item_of_its_own(call: FunctionCall) -> bool:
-    """Whether front ends make a command or a patch of it where it was refused."""
+    """Whether front ends show the refused call as a command or a patch."""
     return call.name == "apply_patch" or argv_of(call) is not None
 
 
@@ -307,7 +308,7 @@ def _words_of(decided: r.ApprovalDecided, *, is_input: bool) -> str:
 
 
 def asked_about(question: r.Question) -> Command | Patch | ToolCall | BudgetQuestion | UserQuestion:
-    """The item that a question is about, before it runs."""
+    """The item that a question is about; it has not run yet."""
     match question:
         case r.CommandApprovalAsked(call_id=call_id, command=argv, cwd=cwd):
             return Command(call_id=call_id, argv=argv, cwd=cwd)

@@ -1,4 +1,4 @@
-"""What is shown of a conversation: items, the steps in which they come and go, and what a call says that never began."""
+"""What is shown of a conversation: items, the steps in which they come and go, and descriptions of calls that never began."""
 
 import codecs
 import re
@@ -10,13 +10,13 @@ from understudy.protocol import records as r
 from understudy.protocol.items import FunctionCall
 from understudy.protocol.records.files import FileChange
 
-MOST_GATHERED = 64 * 1024  # bytes of a command's output that are kept in the order in which they came, and characters of its end
+MOST_GATHERED = 64 * 1024  # bytes of a command's output kept in their order of arrival, and characters kept of its end
 
-# -- what is gathered of a command's output
+# -- a command's output
 
 
 class Output:
-    """What a command has printed, in the order in which it came. The record of its end keeps the two streams apart."""
+    """A command's output in the order in which it was printed. The record of the command's end keeps the two streams apart."""
 
     def __init__(self) -> None:
         self._decoders: dict[str, codecs.IncrementalDecoder] = {}
@@ -25,7 +25,7 @@ class Output:
         self._tail = ""
 
     def feed(self, delta: r.OutputDelta) -> str:
-        """The text of it. Half a character waits for its rest."""
+        """Return the new text. An incomplete character waits for its remaining bytes."""
         self._size += len(delta.chunk)
         if self._size <= MOST_GATHERED:
             self._chunks.append(delta.chunk)
@@ -39,21 +39,21 @@ class Output:
         return text
 
     def so_far(self) -> str:
-        """Its beginning."""
+        """The beginning of the output."""
         return b"".join(self._chunks).decode("utf-8", "replace")
 
     def last(self) -> str:
-        """Its end."""
+        """The end of the output."""
         return self._tail
 
     def whole(self, ended: r.CommandEnded) -> str:
-        """All of it; the streams one after the other where it was too long to gather, or was not seen from its beginning."""
+        """All output. The streams follow one another if the output was too long to gather or its beginning was missed."""
         apart = ended.stdout + ended.stderr
         together = self.so_far()
         return together if len(together) == len(apart) and self._size <= MOST_GATHERED else apart
 
     def whole_or_last(self, ended: r.CommandEnded) -> str:
-        """Like `whole`, for those who show the end of what is long."""
+        """Like `whole`, but of long output only the end."""
         apart = ended.stdout + ended.stderr
         return self._tail if len(self._tail) == len(apart) else apart
 
@@ -62,34 +62,34 @@ class Output:
 
 
 class Item(msgspec.Struct, eq=False, kw_only=True):
-    """Something that begins and ends, once. Models use the ids of their calls again; an item is never used again."""
+    """Something that begins and ends once. Models reuse the ids of their calls; an item is never reused."""
 
-    name: Any = None  # what the front end calls it, or has made of it
-    missed: bool = False  # it ends, and nothing is known of its beginning
+    name: Any = None  # the front end's own name or object for it
+    missed: bool = False  # it ends, but its beginning was not seen
 
 
 class Text(Item, kw_only=True):
-    """A message of the model. `said` is what has come of it so far, since it was last taken back."""
+    """A message of the model. `said` is its text so far, since any earlier text was withdrawn."""
 
     said: list[str] = []
 
 
 class Thought(Item, kw_only=True):
-    """What the model thinks, as far as it is shown."""
+    """The model's reasoning, as far as it is shown."""
 
 
 class Compaction(Item, kw_only=True):
-    """A summary takes the place of what was before. `seq` is the record that it began with."""
+    """A summary replaces the earlier history. `seq` is the record that began it."""
 
     seq: int
 
 
 class Work(Item, kw_only=True):
-    """What comes of a call of the model."""
+    """The work that a call of the model causes."""
 
     call_id: str
-    running: bool = False  # False: it was only asked about
-    declined: bool = False  # a person has refused it
+    running: bool = False  # False: so far there was only a question about it
+    declined: bool = False  # a person refused it
 
 
 class Command(Work, kw_only=True):
@@ -116,13 +116,13 @@ class Image(Work, kw_only=True):
 
 
 class BudgetQuestion(Work, kw_only=True):
-    """Of a budget, or of a hook: it is over once it is answered."""
+    """A question of a budget or a hook. The item ends with the answer."""
 
-    about: str = ""  # of a hook: what it keeps back
+    about: str = ""  # what the hook holds back
 
 
 class UserQuestion(Work, kw_only=True):
-    """What the model wants to know. It is over once it is answered."""
+    """What the model wants to know. The item ends with the answer."""
 
     questions: tuple[r.InputQuestion, ...]
 
@@ -133,41 +133,41 @@ Shown = Text | Thought | Compaction | Command | Patch | ToolCall | Image | Budge
 
 
 class Began(msgspec.Struct, frozen=True, eq=False):
-    """The first that is seen of an item: it runs, or somebody is asked whether it may."""
+    """The first step of an item: it runs, or somebody is asked whether it may run."""
 
     item: Shown
 
 
 class Resumed(msgspec.Struct, frozen=True, eq=False):
-    """It runs. It was asked about before, so `Began` came then."""
+    """An item runs whose question was answered; its `Began` came with the question."""
 
     item: Command | Patch | ToolCall | Image
 
 
 class Grew(msgspec.Struct, frozen=True, eq=False):
-    """More of a text, a thought or the output of a command."""
+    """More of a text, a thought or a command's output."""
 
     item: Text | Thought | Command
     text: str
-    raw: bool = False  # of a thought: not its summary
+    raw: bool = False  # raw reasoning, not the summary of a thought
 
 
 class Ended(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """`how`: done, also where that failed; refused before it ran; unfinished: its end is not known; cut off with its turn."""
+    """`how`: done (even if it failed), refused before it ran, unfinished (its end is unknown), or cut off with its turn."""
 
     item: Shown
     how: Literal["done", "refused", "unfinished", "cut"]
     record: r.CommandEnded | r.PatchEnded | r.ToolCallEnded | r.Compacted | None = None
-    text: str = ""  # of a message all of it; of what was refused or is unfinished, what the model was told
+    text: str = ""  # the whole message, or what the model was told about a refused or unfinished call
     success: bool = True
     summary: tuple[str, ...] = ()  # of a thought
     raw: tuple[str, ...] = ()
-    call: FunctionCall | None = None  # of what was refused
-    phase: str | None = None  # of a message, where the model says one
+    call: FunctionCall | None = None  # the refused call
+    phase: str | None = None  # of a message, if the model gave one
 
 
 class Answered(msgspec.Struct, frozen=True, eq=False):
-    """A call was answered of which no item tells: refused, unknown, or of a tool that has none."""
+    """A call was answered that has no item: it was refused, unknown, or its tool has no items."""
 
     call: FunctionCall
     output: str
@@ -175,7 +175,7 @@ class Answered(msgspec.Struct, frozen=True, eq=False):
 
 
 class LeftRunning(msgspec.Struct, frozen=True, eq=False):
-    """The model goes on while the command does."""
+    """The model continues while the command runs."""
 
     item: Command
 
@@ -185,7 +185,7 @@ class Asked(msgspec.Struct, frozen=True, eq=False):
 
 
 class Decided(msgspec.Struct, frozen=True, eq=False):
-    """`words`: who decided, where no person did; the log repeats them as a notice."""
+    """`words`: who decided if no person did; the log repeats them as a notice."""
 
     record: r.ApprovalDecided
     words: str
@@ -202,17 +202,17 @@ class Read(msgspec.Struct, frozen=True, eq=False):
 
 
 class Told(msgspec.Struct, frozen=True, eq=False):
-    """A record that stands for itself. `words` is what a person is told; many have none."""
+    """A record without an item. `words` is what a person is told; many records have none."""
 
     record: r.Record
     words: str = ""
-    foreign: bool = False  # others wrote some of the words
-    repeats: bool = False  # an item or `Decided` has said it
+    foreign: bool = False  # somebody else wrote some of the words
+    repeats: bool = False  # an item or `Decided` has already said it
 
 
 Step = Began | Resumed | Grew | Ended | Answered | LeftRunning | Asked | Decided | Accepted | Read | Told
 
-# -- what a call says that never began
+# -- calls that never began
 
 
 class _Shell(msgspec.Struct, frozen=True):
@@ -223,7 +223,7 @@ class _Shell(msgspec.Struct, frozen=True):
 
 
 def argv_of(call: FunctionCall) -> tuple[str, ...] | None:
-    """The command that a call wanted to run; None where it is for something else."""
+    """The command that a call wanted to run; None if it wanted something else."""
     try:
         shell = msgspec.json.decode(call.arguments, type=_Shell)
     except (msgspec.MsgspecError, RecursionError):
@@ -233,7 +233,7 @@ def argv_of(call: FunctionCall) -> tuple[str, ...] | None:
 
 
 def files_of(call: FunctionCall) -> list[tuple[str, str]]:
-    """What a patch says that it does (`Add`, `Update`, `Delete`), and to which file."""
+    """The files that a patch names, each with its kind of change (`Add`, `Update`, `Delete`)."""
     try:
         given: Any = msgspec.json.decode(call.arguments)
     except (msgspec.MsgspecError, RecursionError):

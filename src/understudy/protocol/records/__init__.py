@@ -1,6 +1,6 @@
-"""What the log of a conversation holds, in order. Everything else (history, events, status) is a fold over these.
+"""The ordered contents of a conversation's log. Everything else (history, events, status) is computed from these records.
 
-Wire events are projected from records in `servers`; nothing here knows a wire.
+`servers` derives wire events from records; nothing here knows a wire.
 """
 
 import msgspec
@@ -18,7 +18,7 @@ Record = CallRecord | FileRecord | QuestionRecord | TurnRecord
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
-    """A record in its place. `turn` is the submission id its events carry; `parent` the record it follows on its path."""
+    """A record with its place in the log. `turn` is the submission id of its events; `parent` the previous record on its path."""
 
     seq: int
     parent: int

@@ -1,4 +1,4 @@
-"""What the model's calls did: commands and tools, and the pieces of text and output that are shown as they come."""
+"""What the model's calls did (commands and tools), and the deltas of text and output that are shown as they arrive."""
 
 from typing import Any, Literal
 
@@ -23,7 +23,7 @@ __all__ = [
 
 
 class TextDelta(msgspec.Struct, frozen=True, gc=False):
-    """More of the answer being written. Deltas are not in the log: the finished item is."""
+    """More of the answer being written. Deltas are not in the log; the finished item is."""
 
     text: str
 
@@ -49,7 +49,7 @@ class CommandStarted(msgspec.Struct, frozen=True, gc=False, tag="command_started
     command: tuple[str, ...]
     cwd: str
     contained: bool
-    session: int | None = None  # of one that may outlive its call and its turn: the number by which the model speaks of it
+    session: int | None = None  # the number by which the model names a session: a command that may outlive its call and its turn
     tty: bool = False  # it has a terminal
 
 
@@ -61,25 +61,26 @@ class CommandEnded(msgspec.Struct, frozen=True, gc=False, tag="command_ended"):
     duration: float  # seconds
     timed_out: bool = False
     denied: bool = False  # the sandbox seems to have refused something
-    started: CommandStarted | None = None  # of a session: it may have begun many turns ago
+    started: CommandStarted | None = None  # of a session, which may have begun many turns ago
     untold: bool = False  # of a session: no call of the model waited for its end
-    ended_by: str = ""  # why it ended, if neither by itself nor for the user. Of a session the model is told with the next request
+    # why it was ended, unless it ended by itself or for the user. For a session, the next request tells the model
+    ended_by: str = ""
 
 
 class InputWritten(msgspec.Struct, frozen=True, gc=False, tag="input_written"):
-    """Intent: something is typed at the terminal of a session, or it is asked to stop."""
+    """Intent: something is typed at a session's terminal, or the session is asked to stop."""
 
     call_id: str  # of the call that began the session
     session: int
     text: str
 
     def describe(self) -> str:
-        """For people, in a line."""
+        """A line for people."""
         return f"typed at session {self.session}: {self.text}"
 
 
 HookStatus = Literal["completed", "blocked", "failed", "stopped"]
-OWN_SERVER = "codex"  # as whose tools our own are shown that have no events of their kind
+OWN_SERVER = "codex"  # the server name under which our own tools are shown if they have no events of their kind
 
 
 class ToolCallBegan(msgspec.Struct, frozen=True, gc=False, tag="tool_call_began", omit_defaults=True):
@@ -87,13 +88,13 @@ class ToolCallBegan(msgspec.Struct, frozen=True, gc=False, tag="tool_call_began"
 
     call_id: str
     server: str
-    tool: str  # as the server calls it
-    arguments: dict[str, Any] | None = None  # shortened, where they are long
-    read_only: bool = False  # by what the server says of its tool
+    tool: str  # by the server's name for it
+    arguments: dict[str, Any] | None = None  # shortened if they are long
+    read_only: bool = False  # according to the server
 
 
 class ToolCallEnded(msgspec.Struct, frozen=True, gc=False, tag="tool_call_ended", omit_defaults=True):
-    """`result` is what the tool gave, in the shape of MCP; where it gave nothing, `error` says why."""
+    """`result` is what the tool returned, in MCP's shape; without one, `error` says why."""
 
     call_id: str
     server: str
@@ -109,7 +110,7 @@ class ToolCallEnded(msgspec.Struct, frozen=True, gc=False, tag="tool_call_ended"
         return self.result is None or self.result.get("isError") is True
 
     def describe(self) -> str:
-        """What the tool said, as text."""
+        """The tool's output as text."""
         if self.result is None:
             return self.error or ""
         parts: list[dict[str, Any]] = self.result.get("content", [])
@@ -117,23 +118,23 @@ class ToolCallEnded(msgspec.Struct, frozen=True, gc=False, tag="tool_call_ended"
 
 
 class ServersChecked(msgspec.Struct, frozen=True, gc=False, tag="servers_checked"):
-    """Whose tools the model is offered from here on, and which servers are missing, with the reason."""
+    """From here on the model is offered the tools of these servers; the missing servers are named with the reason."""
 
     ready: tuple[str, ...]
     missing: dict[str, str]
 
     def describe(self) -> str:
-        """For people, in a line; empty where there is nothing to tell."""
+        """A line for people; empty if there is nothing to tell."""
         told = "; ".join(f"{server} ({why})" for server, why in self.missing.items())
         return f"MCP servers that are missing, and their tools with them: {told}" if told else ""
 
 
 class HookRan(msgspec.Struct, frozen=True, gc=False, tag="hook_ran", omit_defaults=True):
-    """One hook, after its end. It is written with the record that it decides about."""
+    """The outcome of one hook. It is written together with the record that the hook decides about."""
 
     run_id: str  # `pre-tool-use:ORDER:FILE:CALL`
     event: str
-    key: str  # which hook; never its command line, which may hold what nobody else should read
+    key: str  # which hook; never its command line, which may hold secrets
     status: HookStatus
     order: int
     file: str
@@ -141,17 +142,17 @@ class HookRan(msgspec.Struct, frozen=True, gc=False, tag="hook_ran", omit_defaul
     began_at: float  # seconds since the epoch
     seconds: float
     call_id: str = ""
-    tool: str = ""  # as it was told to the hook
-    reason: str = ""  # why it blocks, asks or stops, or what went wrong with it
-    context: str = ""  # for the model; of a stop it is what to go on with
+    tool: str = ""  # the tool's name as the hook got it
+    reason: str = ""  # why it blocks, asks or stops, or how it failed
+    context: str = ""  # for the model; of a hook for stops, what to continue with
     warning: str = ""  # for the user
-    asks: bool = False  # a person is to decide
-    changed: dict[str, Any] | None = None  # what the call is instead
+    asks: bool = False  # a person must decide
+    changed: dict[str, Any] | None = None  # the new arguments of the call
     detached: bool = False  # nobody waited for it
     status_message: str | None = None
 
     def describe(self) -> str:
-        """For people, in a line; empty where there is nothing to tell."""
+        """A line for people; empty if there is nothing to tell."""
         what = {"blocked": "blocked", "failed": "failed", "stopped": "stopped the turn"}.get(self.status, "")
         if not what and self.changed is not None:
             what = "changed the call"
@@ -166,13 +167,13 @@ class HookRan(msgspec.Struct, frozen=True, gc=False, tag="hook_ran", omit_defaul
 
 
 class PromptBlocked(msgspec.Struct, frozen=True, gc=False, tag="prompt_blocked"):
-    """A message that a hook kept from the model: it enters no request."""
+    """A message that a hook kept from the model: no request contains it."""
 
     message_id: str
     reason: str
 
     def describe(self) -> str:
-        """For people, in a line."""
+        """A line for people."""
         return f"the message was blocked by a hook: {self.reason}"
 
 

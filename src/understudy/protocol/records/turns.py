@@ -1,6 +1,4 @@
-"""A conversation and its turns: what callers chose, how turns begin and end, what was said, what the model used, and what was
-left out to make room.
-"""
+"""A conversation and its turns: callers' choices, beginnings and ends of turns, messages, token counts, and compactions."""
 
 from typing import Any, Literal
 
@@ -44,14 +42,15 @@ __all__ = [
 class Workspace(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The files that a conversation is about, and where they come from; chosen when it begins.
 
-    `folder`: one that is there. `volume`: one that can be attached to another host. `git`: a clone that is made for it.
+    `folder`: an existing folder. `volume`: storage that can be attached to another host. `git`: a clone that is made for the
+    conversation.
     """
 
     kind: Literal["folder", "volume", "git"] = "folder"
     path: str = ""  # of a clone: where it was made
     url: str = ""
-    commit: str = ""  # by its id once it is cloned; empty: the repository had none
-    setup: tuple[str, ...] = ()  # shell commands that are run in a new clone, contained
+    commit: str = ""  # set once it is cloned; empty: the repository had no commit
+    setup: tuple[str, ...] = ()  # shell commands to run, sandboxed, in a new clone
     host: str = ""  # where it was made
 
 
@@ -63,7 +62,7 @@ class Overrides(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     cwd: str | None = None
     approval_policy: ApprovalPolicy | None = None
     sandbox: SandboxMode | None = None
-    config: dict[str, Any] | None = None  # dotted keys of config.toml; never holds a secret once it is in the log
+    config: dict[str, Any] | None = None  # dotted keys of config.toml; in the log it never holds a secret
     base_instructions: str | None = None
     developer_instructions: str | None = None
     compact_prompt: str | None = None
@@ -77,7 +76,7 @@ class Budget(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     tokens: int | None = None
     cost_usd: float | None = None
-    seconds: float | None = None  # of work; waiting for a person is none
+    seconds: float | None = None  # of work; time spent waiting for a person does not count
     requests: int | None = None  # to the model
 
 
@@ -86,66 +85,66 @@ class Terms(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     output_schema: dict[str, Any] | None = None  # the form that the final answer should have
     budget: Budget | None = None  # from this message to the end of the turn
-    insists: bool = True  # on the form. False: an answer that does not fit stands where the model cannot be asked again
-    until: str = ""  # a shell command of the user\'s: the turn goes on until it succeeds
+    insists: bool = True  # on the form. False: an answer that does not fit is accepted if the model cannot be asked again
+    until: str = ""  # a shell command of the user: the turn continues until it succeeds
 
 
 class Pin(msgspec.Struct, frozen=True, gc=False):
-    """A place that the user named, and what stood there when it was pinned; see `places`."""
+    """A place that the user named, and what was there when it was pinned; see `places`."""
 
     spelled: str
-    path: str  # real
+    path: str  # resolved
     device: int
-    inode: int  # 0: nothing
+    inode: int  # 0: nothing was there
 
 
 class Pins(msgspec.Struct, frozen=True, gc=False):
     """Where a conversation works: its working directory and the other writable roots."""
 
-    boot: str  # of the machine; device numbers hold for one
+    boot: str  # of the machine; device numbers are only valid within one boot
     places: tuple[Pin, ...]
 
 
 class CompactionStarted(msgspec.Struct, frozen=True, gc=False, tag="compaction_started"):
-    """Intent: the model is asked for a summary. Where no `Compacted` follows, the history is as it was."""
+    """Intent: the model is asked for a summary. If no `Compacted` follows, the history is unchanged."""
 
-    reason: Literal["limit", "full", "asked"]  # the provider counted that many tokens, refused any more, or somebody wants it
+    reason: Literal["limit", "full", "asked"]  # the provider counted so many tokens or refused any more, or somebody asked for it
     tokens: int  # in use, by the provider's count or our estimate
 
 
 class Shortened(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    seq: int  # the record that the item is from
-    characters: int  # of its text that are still sent
+    seq: int  # the record of the item
+    characters: int  # characters of its text that are still sent
 
 
 class Compacted(msgspec.Struct, frozen=True, gc=False, tag="compacted", omit_defaults=True):
-    """From here on the model is sent less of what was before. The records before it stay, and so does what they are shown as."""
+    """From here on the model is sent less of the earlier history. The earlier records stay, and people still see them as before."""
 
-    kind: Literal["summary", "trimmed"]  # trimmed: no model has summed up what is no longer sent
+    kind: Literal["summary", "trimmed"]  # trimmed: items were dropped without a summary by the model
     tokens_before: int
     tokens_after: int  # an estimate
     summary: str = ""  # the model's own words
-    note: str = ""  # what goes before them: why something is missing, the plan, running commands, changed files
+    note: str = ""  # text before the summary: why something is missing, the plan, running commands, changed files
     kept: tuple[int, ...] | None = None  # records whose items are still sent; None: all
-    recent: int = 0  # the first of them that comes after note and summary; 0: none does
+    recent: int = 0  # the first kept record that comes after note and summary; 0: none does
     shortened: tuple[Shortened, ...] = ()
     total: Usage | None = None  # of all answers of the conversation so far
 
     def describe(self) -> str:
-        """For people, in a line."""
+        """A line for people."""
         trimmed = "old outputs are no longer sent" if self.kept is None else "the oldest part of it is no longer sent"
         how = "the model summed up what was before" if self.kind == "summary" else trimmed
         return f"context compacted: {how} ({self.tokens_before} tokens before, about {self.tokens_after} after)"
 
 
 class Opened(msgspec.Struct, frozen=True, gc=False, tag="opened"):
-    """The first record. `overrides` is filled in with what the configuration gave, so that going on later means the same."""
+    """The first record. `overrides` includes what the configuration gave, so that continuing later means the same."""
 
     conversation_id: str
     model: str
     overrides: Overrides
     provider: str = ""
-    pins: Pins | None = None  # None in logs from before there were any
+    pins: Pins | None = None  # None in older logs
     owner: str = LOCAL_NAME  # the name of the caller who made it
     thread_source: str | None = None  # what the program that began it calls itself: `exec --thread-source`
 
@@ -163,16 +162,16 @@ class UserMessage(msgspec.Struct, frozen=True, gc=False, tag="user_message"):
 
 class TurnStarted(msgspec.Struct, frozen=True, gc=False, tag="turn_started", omit_defaults=True):
     turn_id: str
-    compacts: bool = False  # nobody sent a message: the model is to sum up what was before
-    window: int | None = None  # tokens that the model can read at once; None: not known
+    compacts: bool = False  # not a message: the model is asked for a summary of the earlier history
+    window: int | None = None  # tokens that the model can read at once; None: unknown
 
 
 class RequestSent(msgspec.Struct, frozen=True, gc=False, tag="request_sent", omit_defaults=True):
-    """A model request begins, and with it the named messages enter the history."""
+    """A model request begins. With it, the named messages enter the history."""
 
     consumed: tuple[str, ...] = ()
-    context: tuple[Message, ...] = ()  # what the model is told of its place, where that is new; empty: as before
-    given: tuple[Message, ...] = ()  # what goes behind the named messages: skills that they name
+    context: tuple[Message, ...] = ()  # what the model is told of its environment, if it is new; empty: as before
+    given: tuple[Message, ...] = ()  # added after the named messages: skills that they name
 
 
 class ItemReceived(msgspec.Struct, frozen=True, gc=False, tag="item", omit_defaults=True):
@@ -188,12 +187,12 @@ class ToolAnswered(msgspec.Struct, frozen=True, gc=False, tag="tool_answered"):
 
 
 class AnswerRejected(msgspec.Struct, frozen=True, gc=False, tag="answer_rejected"):
-    """The answer does not have the form that was asked for: the model is told why, and tries again."""
+    """The answer lacks the requested form: the model is told why and tries again."""
 
     problem: str
 
     def describe(self) -> str:
-        """For people, in a line."""
+        """A line for people."""
         return f"the answer does not have the form that was asked for: {self.problem}; the model tries again"
 
 
@@ -212,15 +211,15 @@ class TokensCounted(msgspec.Struct, frozen=True, gc=False, tag="tokens_counted")
 
     usage: Usage
     total: Usage | None = None
-    cost_usd: float | None = None  # of this answer, by the price that held then; None: not known
+    cost_usd: float | None = None  # of this answer, by the price at that time; None: unknown
     cut: bool = False  # its turn ended while a call of the answer ran
 
 
 class Noticed(msgspec.Struct, frozen=True, gc=False, tag="noticed", omit_defaults=True):
-    """A word to whoever watches."""
+    """A notice to everyone who watches."""
 
     message: str
-    withdraws: bool = False  # what was shown of an unfinished answer does not count
+    withdraws: bool = False  # the shown part of an unfinished answer is void
 
 
 class RetryScheduled(msgspec.Struct, frozen=True, gc=False, tag="retry_scheduled", omit_defaults=True):
@@ -230,10 +229,10 @@ class RetryScheduled(msgspec.Struct, frozen=True, gc=False, tag="retry_scheduled
     of: int
     delay: float
     why: str
-    status: int | None = None  # of HTTP, where that is why
+    status: int | None = None  # the HTTP status, if that is why
 
     def describe(self) -> str:
-        """For people, in a line."""
+        """A line for people."""
         return f"stream error: {self.why}; retrying {self.attempt}/{self.of} in {format_delay(self.delay)}…"
 
 
@@ -250,50 +249,50 @@ class Renamed(msgspec.Struct, frozen=True, gc=False, tag="renamed"):
     by: str = LOCAL_NAME
 
     def describe(self) -> str:
-        """For people, in a line."""
+        """A line for people."""
         return f"the conversation is now called {self.title}"
 
 
 class TurnQueued(msgspec.Struct, frozen=True, gc=False, tag="turn_queued"):
-    """A message that was accepted for a turn of its own, after the running one. It is recorded again where that turn begins."""
+    """A message accepted for a turn of its own, after the running one. It is recorded again when that turn begins."""
 
     message: UserMessage
 
     def describe(self) -> str:
-        """For people, in a line."""
+        """A line for people."""
         return f"a message waits for a turn of its own: {self.message.message.text()}"
 
 
 class TurnDropped(msgspec.Struct, frozen=True, gc=False, tag="turn_dropped", omit_defaults=True):
-    """A queued message that will begin no turn: it was taken back, or there is a reason why no turn can begin with it."""
+    """A queued message that will begin no turn: it was taken back, or no turn can begin with it for this reason."""
 
     message_id: str
     reason: str | None = None
 
     def describe(self) -> str:
-        """For people, in a line."""
+        """A line for people."""
         why = "it was taken back" if self.reason is None else self.reason
         return f"a message that waited begins no turn: {why}"
 
 
 class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Why a turn failed, for programs. The message of its end says the same to people."""
+    """Why a turn failed, for programs. The message of the turn's end says the same to people."""
 
     kind: str  # of the error: `context_full`, `model_unavailable`, …
     status: int | None = None  # of HTTP
-    words: str = ""  # what the provider said, and what a person can do, where there is a status
+    words: str = ""  # the provider's words and what a person can do, if there is a status
 
 
 class TurnEnded(msgspec.Struct, frozen=True, gc=False, tag="turn_ended", omit_defaults=True):
     reason: Literal["completed", "failed", "interrupted"]
-    message: str | None = None  # the last answer, or why it failed
-    unfinished: str | None = None  # what the model had said of an answer that was cut off: shown, so the model is reminded of it
+    message: str | None = None  # the last answer, or why the turn failed
+    unfinished: str | None = None  # shown text of an answer that was cut off, so the model is reminded of it
     asked_for: bool = False  # by an interrupt op, which took a submission number of its own
-    cut_at: float | None = None  # of a turn that a crash cut off: the time of its last record before this end
-    failure: Failure | None = None  # None: it did not fail, or the record is from before causes were recorded
+    cut_at: float | None = None  # for a turn cut off by a crash: the time of its last record before this end
+    failure: Failure | None = None  # None: it did not fail, or the record predates causes
 
     def describe_failure(self) -> str:
-        """For programs: the status and the provider's own words, where there are any."""
+        """Text for programs: the status and the provider's own words, if any."""
         told = self.failure
         if told is None or told.status is None:
             return self.message or "the turn failed"
