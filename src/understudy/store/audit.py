@@ -1,4 +1,4 @@
-"""Whether a conversation is what was written, by its chain of digests and its seal; if not, where that begins. Changes nothing."""
+"""Checks the chain of digests and the seal of a conversation, and says where the first damage is. Changes nothing."""
 
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -11,7 +11,7 @@ from understudy.store.chain import FIRST, SIZE, Seals, link_stored
 from understudy.store.decoding import unpacked
 from understudy.store.log import Audited, Broken, BrokenKind
 
-_MOST_TAKEN_OUT = 64  # records, of which it is found out that they were left out and the rest numbered anew
+_MOST_TAKEN_OUT = 64  # the most missing records that we recognize when the rest were renumbered
 
 
 class _Row(NamedTuple):
@@ -28,7 +28,7 @@ class _Row(NamedTuple):
 
 
 class Head(NamedTuple):
-    """What stands beside the records of a conversation."""
+    """What the store keeps about a conversation beside its records."""
 
     name: str
     last_seq: Any
@@ -43,9 +43,9 @@ class _Break(Exception):
 
 
 def audit_conversation(connection: sqlite3.Connection, number: int, seals: Seals, head: str | None) -> Audited | None:
-    """As it stands at one moment, whoever writes to it meanwhile. None for one that is not there.
+    """Check the conversation as it is at one moment, even if others write to it meanwhile. None if it does not exist.
 
-    Texts of the connection are bytes. Raises `sqlite3.Error`.
+    The connection must return texts as bytes. Raises `sqlite3.Error`.
     """
     connection.execute("BEGIN")
     try:
@@ -62,14 +62,14 @@ def audit_conversation(connection: sqlite3.Connection, number: int, seals: Seals
 
 
 def _rows(connection: sqlite3.Connection, number: int) -> Iterator[tuple[Any, ...]]:
-    """Nothing is read, and no damage found, before it is asked for."""
+    """The rows, read one at a time as the caller asks for them, so damage is found only then."""
     wanted = "SELECT seq, parent, turn, at, data, digest FROM records WHERE conversation = ? ORDER BY seq"
     yield from connection.execute(wanted, (number,))
 
 
 def audit_rows(stands: Head, rows: Iterable[tuple[Any, ...]], older: bytes, seals: Seals, head: str | None) -> Audited:
-    """Of records in their order: number, parent, turn, time, JSON and digest, with texts as bytes; `older` are digests of those
-    that have none of their own.
+    """Check records in order. A row is number, parent, turn, time, JSON and digest, with texts as bytes; `older` holds the digests
+    of records that have none of their own.
     """
     return _Walk(rows, older, seals, head).audit(stands)
 
@@ -134,7 +134,7 @@ class _Walk:
         return first
 
     def _take(self, row: _Row, following: _Row | None, older: bytes) -> None:
-        """The next record, or the first break."""
+        """Check the next record, or note the first break."""
         expected = self._records + 1
         if not isinstance(row.seq, int) or row.seq < expected:
             raise _Break(expected, "inserted", f"before record {expected} stands one that was never written, as {row.seq!r}")
@@ -153,7 +153,7 @@ class _Walk:
         self._records, self._before_last, self._last = expected, self._last, linked
 
     def _describe(self, row: _Row, following: _Row | None, digest: bytes) -> _Break:
-        """What was done to a record, by what it would have to be for the digests around it to hold."""
+        """Guess what was done to a record: try which change would make the digests around it fit."""
         seq = row.seq
         if self._uncovered and self._uncovered + 1 == seq:
             return _Break(1, "changed", f"{_span(1, self._uncovered)} without the digest that record {seq} shows there was")
@@ -186,18 +186,18 @@ class _Walk:
             raise _Break(at + 1, "inserted", f"{_span(at + 1, self._records)} without a seal: added by something that has no key")
 
     def _compare_owner(self, first: _Row | None, owner: Any) -> None:
-        """Who may use it is decided by what stands beside it, and has to be what its first record says."""
+        """The owner is stored outside the chain, so it must match what the first record says."""
         try:
             record = None if first is None else msgspec.json.decode(unpacked(first.data), type=Record)
         except (msgspec.MsgspecError, ValueError, TypeError, RecursionError):
-            return  # as it was written, or not covered
+            return  # unchanged, or too old to be covered
         if isinstance(record, Opened) and record.owner.encode() != owner:
             named = owner.decode("utf-8", "replace") if isinstance(owner, bytes) else repr(owner)
             raise _Break(1, "owner", f"it is kept as a conversation of {named!r}, and record 1 says {record.owner!r}")
 
 
 def _was(row: _Row, digest: bytes, previous: bytes, seq: int) -> bool:
-    """Whether it was written as record `seq`. Its parent may have been given another number with it."""
+    """Whether it was written as record `seq`. A renumbered record may have a renumbered parent, too."""
     if not isinstance(row.parent, int) or not isinstance(row.seq, int):
         return False
     return any(row.link(previous, seq, parent) == digest for parent in {row.parent, row.parent + seq - row.seq})

@@ -1,5 +1,5 @@
-"""The chain of digests over a conversation's records, and the seal on its head: none can be changed, left out or cut off without
-being noticed.
+"""The chain of digests over a conversation's records, and the seal on its last one. They reveal any record that was changed,
+left out or cut off.
 """
 
 import logging
@@ -28,18 +28,18 @@ _END = _number.size + _HMAC_SIZE  # of a seal, behind the digest
 
 
 class Seals:
-    """Used by several threads. Without a key that can be read or made, nothing is sealed and no seal is good."""
+    """Makes and checks seals. Used by several threads. Without a readable key nothing is sealed and no seal is valid."""
 
     def __init__(self, state_dir: Path, key: Path | None = None) -> None:
-        """`key`: where servers with folders of their own have one for all."""
+        """`key`: a key file shared by servers that have separate folders."""
         self._path = key or state_dir / KEY_FILE
         self._sign: Callable[[bytes], bytes] | None = None
         self.problem = ""  # why there is no key
-        self._unread = False  # there is one, but the system does not give it
+        self._unread = False  # the key exists, but reading it failed
 
     @property
     def path(self) -> Path:
-        """Of the key."""
+        """The file of the key."""
         return self._path
 
     @property
@@ -47,9 +47,9 @@ class Seals:
         return self._path.exists()
 
     def prepare(self, *, may_make: bool) -> None:
-        """Read the key, or make it where there is none yet.
+        """Read the key, or make it if there is none yet.
 
-        Raises StoreError where one is there that cannot be read: what is written without it would count as forged for ever.
+        Raises StoreError if a key exists but cannot be read: records written without it would count as forged for ever.
         """
         if self._sign is None:
             self._find_key(may_make=may_make)
@@ -67,21 +67,21 @@ class Seals:
         return head + sign(conversation_id.encode() + head)
 
     def holds(self, conversation_id: str, last_seq: int, digest: bytes, seal: bytes) -> bool:
-        """Whether it is the seal of exactly this end."""
+        """Whether the seal is valid for exactly this last record."""
         return self.open(conversation_id, seal) == (last_seq, digest)
 
     def open(self, conversation_id: str, seal: bytes) -> tuple[int, bytes] | None:
-        """The number and the digest that were sealed. None for what was not sealed with this key, for this conversation."""
+        """The sealed number and digest. None if this key did not seal it, or not for this conversation."""
         sign = self._sign or self._find_key(may_make=False)
         if sign is None or not isinstance(seal, bytes) or len(seal) <= _END:  # pyright: ignore[reportUnnecessaryIsInstance]  # damaged
             return None
         head, given = seal[:-_HMAC_SIZE], seal[-_HMAC_SIZE:]
-        if given != sign(conversation_id.encode() + head):  # nobody can guess by its time: what is compared comes from our own file
+        if given != sign(conversation_id.encode() + head):  # timing tells nobody anything: it comes from our own file
             return None
         return _number.unpack(seal[-_END:-_HMAC_SIZE])[0], seal[:-_END]
 
     def _find_key(self, *, may_make: bool) -> Callable[[bytes], bytes] | None:
-        if self.problem:  # told once
+        if self.problem:  # reported only once
             return None
         try:
             key = self._path.read_bytes()
@@ -108,7 +108,8 @@ class Seals:
 
 
 def _signer(key: bytes) -> Callable[[bytes], bytes]:
-    """HMAC-SHA256 of the fixed word and more. `hmac.digest` reads the key anew each time and takes more than twice as long."""
+    """HMAC-SHA256 of a fixed word and the data. Copies a prepared state: `hmac.digest` reads the key each time and takes twice as
+    long."""
     padded = key.ljust(sha256().block_size, b"\0")
     inner = sha256(bytes(byte ^ 0x36 for byte in padded) + _WORD)
     outer = sha256(bytes(byte ^ 0x5C for byte in padded))
@@ -123,14 +124,14 @@ def _signer(key: bytes) -> Callable[[bytes], bytes]:
 
 
 def _make_key(path: Path, size: int) -> bytes:
-    """Of several processes that make one at once, all get the same. Raises OSError."""
+    """Make the key. If several processes do so at once, all get the same one. Raises OSError."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.{os.urandom(4).hex()}")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(os.urandom(size))
             file.flush()
-            os.fsync(file.fileno())  # what is sealed with it is on disk a moment later
+            os.fsync(file.fileno())  # records sealed with the key reach the disk a moment later, so the key has to be there first
         with suppress(FileExistsError):
             os.link(beside, path)  # unlike a rename, this does not replace the key that another process has just made
     finally:
@@ -152,8 +153,8 @@ def link(previous: bytes, seq: int, parent: int, turn: str, at: float, data: byt
 
 
 def link_all(previous: bytes, entries: Sequence[Entry], encoded: Sequence[bytes]) -> list[bytes]:
-    """The digests of records that follow each other, whose JSON is `encoded`. All their places are packed by one call, which takes
-    a batch of six from 42 calls to 14: every reply has one.
+    """The digests of consecutive records, whose JSON is `encoded`. One call packs all their fields: a batch of six takes 14 calls
+    instead of 42, and every reply writes a batch.
     """
     places: list[int | float] = []
     names: list[bytes] = []
@@ -175,7 +176,7 @@ def link_all(previous: bytes, entries: Sequence[Entry], encoded: Sequence[bytes]
 
 
 def link_stored(previous: bytes, seq: Any, parent: Any, turn: Any, at: Any, data: Any) -> bytes:
-    """The same of a row as it lies in the store, texts as bytes. A damaged row has a digest too."""
+    """Like `link`, for a row as the store has it, with texts as bytes. Works for damaged rows, too."""
     try:
         return link(previous, seq, parent, turn.decode("utf-8", "surrogateescape"), at, unpacked(data))
     except (ValueError, TypeError, AttributeError, struct.error):
@@ -183,10 +184,10 @@ def link_stored(previous: bytes, seq: Any, parent: Any, turn: Any, at: Any, data
 
 
 class LastDigests:
-    """The last digests of conversations that are written to here, so that the thread that writes need not read them.
+    """The last digests of conversations that this process writes to, so that the writer thread need not read them.
 
-    Each was read with the claim under which it is used, or was written since, and nobody else has written meanwhile. With it stands
-    whether its seal was good: what follows a head without a good one is not sealed, or the next turn would cover up a forgery.
+    Each digest was read under the claim that uses it, or written since; nobody else has written meanwhile. Each also says whether
+    its seal was valid: after a head without a valid seal nothing more is sealed, because that would cover up a forgery.
     """
 
     def __init__(self, connection: sqlite3.Connection, seals: Seals) -> None:
@@ -195,8 +196,8 @@ class LastDigests:
         self._known: dict[int, tuple[int, int, bytes, bool]] = {}
 
     def find(self, number: int, epoch: int, last_seq: int) -> tuple[bytes, bool]:
-        """The digest of the record `last_seq`, and whether its seal was good. Where the conversation does not stand there, what is
-        written with it is fenced.
+        """The digest of the record `last_seq`, and whether its seal was valid. If the conversation is at another record, the digest
+        is useless, and the write will be fenced.
         """
         known = self._known.get(number)
         if known is not None and known[0] == epoch and known[1] == last_seq:
@@ -206,34 +207,34 @@ class LastDigests:
         return (FIRST, False) if found is None else (found[0], self._seals.holds(found[1], found[2], found[0], found[3]))
 
     def read(self, number: int, conversation_id: str, epoch: int, last_seq: int, digest: bytes, seal: bytes) -> None:
-        """It was read, under a claim."""
+        """Remember a digest that was read under a claim."""
         self.note(number, epoch, last_seq, digest, self._seals.holds(conversation_id, last_seq, digest, seal))
 
     def seal(self, conversation_id: str, last_seq: int, digest: bytes) -> bytes:
         return self._seals.make(conversation_id, last_seq, digest)
 
     def note(self, number: int, epoch: int, last_seq: int, digest: bytes, is_sealed: bool) -> None:
-        """It was read, or is about to be written."""
+        """Remember a digest that was read or is about to be written."""
         if len(self._known) >= MOST_KNOWN:
             self._known.clear()
         self._known[number] = epoch, last_seq, digest, is_sealed
 
     def forget(self) -> None:
-        """Something was not written after all."""
+        """Forget all: a write has failed."""
         self._known.clear()
 
 
 def link_older_records(connection: sqlite3.Connection, _: Seals) -> None:
-    """Give every record of a store from before there were digests its own, in one value for each conversation.
+    """Give every record from before there were digests its own, in one value for each conversation.
 
-    Rows of records stay as they are: writing all of them again would take minutes in a large store.
+    The rows themselves stay as they are: rewriting them would take minutes in a large store.
     """
-    connection.text_factory = bytes  # none of it need be text
+    connection.text_factory = bytes  # damaged rows may not be valid text
     try:
         for (number,) in connection.execute("SELECT number FROM conversations").fetchall():
             try:
                 _link_older(connection, number)
-            except sqlite3.DatabaseError as error:  # pages are damaged: it must not keep the others from being used
+            except sqlite3.DatabaseError as error:  # damaged pages must not make the other conversations unusable
                 logger.error("conversation number %d cannot be read, and gets no digests: %s", number, error)
     finally:
         connection.text_factory = str
@@ -252,7 +253,8 @@ def _link_older(connection: sqlite3.Connection, number: int) -> None:
 
 
 def seal_older_heads(connection: sqlite3.Connection, seals: Seals) -> None:
-    """Seal every conversation of a store from before there were seals as it is. From now on, one without a seal has lost it."""
+    """Seal every conversation from before there were seals, as it is now. From then on, a missing seal means that it was
+    removed."""
     rows = connection.execute("SELECT number, id, last_seq, digest FROM conversations").fetchall()
     sealed = [(seals.make(name, last_seq, digest), number) for number, name, last_seq, digest in rows]
     connection.executemany("UPDATE conversations SET seal = ? WHERE number = ?", sealed)

@@ -1,7 +1,6 @@
-"""Rows of the store made into what they mean, also where they are damaged. Large pieces of JSON are compressed (`packed`, in
-`writing`).
+"""Decodes rows of the store, and reports damaged ones. Large pieces of JSON are compressed (`packed`, in `writing`).
 
-The decoders are made when something is read for the first time: a new conversation reads nothing, and they take a millisecond.
+The decoders are made at the first read: that takes a millisecond, and a new conversation reads nothing.
 """
 
 import logging
@@ -20,23 +19,23 @@ from understudy.store.log import LATEST, Letter, Listed, SavedText, Summary
 
 logger = logging.getLogger(__name__)
 
-# The columns that the functions below take, in their order.
+# Columns that the functions below expect, in this order.
 ENTRY = "seq, parent, turn, at, data"
 LISTED = "id, created_at, updated_at, summary, archived, owner, digest, last_seq"
 
 Data = bytes | str
 
-_UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, RecursionError)  # what a damaged row gives; bad UTF-8 is a `ValueError`
+_UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, RecursionError)  # raised for damaged rows; bad UTF-8 is a `ValueError`
 _DAMAGED = Summary("(damaged)", "idle", 0, "", "")
 
 
 def entries_of(rows: Iterable[tuple[Any, ...]], conversation_id: ConversationId) -> Sequence[Entry]:
-    """Raises `Damaged` for a record that is: what comes after it means nothing without it."""
+    """The entries of these rows. Raises `Damaged` at a damaged record, because later ones mean nothing without it."""
     return sized_entries_of(rows, conversation_id, sys.maxsize)[0]
 
 
 def sized_entries_of(rows: Iterable[tuple[Any, ...]], conversation_id: ConversationId, most: int) -> tuple[list[Entry], int]:
-    """Up to the one with which their records have so many bytes, and how many those are. Raises `Damaged` like `entries_of`."""
+    """The entries until their records have this many bytes, and how many bytes that is. Raises `Damaged` like `entries_of`."""
     read: int | None = None
     seq = size = 0
     entries: list[Entry] = []
@@ -51,7 +50,7 @@ def sized_entries_of(rows: Iterable[tuple[Any, ...]], conversation_id: Conversat
             if size >= most:
                 break
     except _UNREADABLE as error:
-        newer = ", or a newer understudy wrote it," if isinstance(error, msgspec.ValidationError) else ""  # it is good JSON
+        newer = ", or a newer understudy wrote it," if isinstance(error, msgspec.ValidationError) else ""  # the JSON is valid
         reason = f"record {seq} of conversation {conversation_id} is damaged{newer} and cannot be read ({error})"
         raise Damaged(f"conversation store: {reason}; the {read or 0} before it are whole") from error
     return entries, size
@@ -60,7 +59,7 @@ def sized_entries_of(rows: Iterable[tuple[Any, ...]], conversation_id: Conversat
 def saved_text_of(rows: Sequence[tuple[Any, ...]], conversation_id: ConversationId) -> SavedText | None:
     try:
         return SavedText.of([saved_text_decoder()(unpacked(row[0])) for row in rows]) if rows else None
-    except _UNREADABLE as error:  # the finished item is in the log, or will never be
+    except _UNREADABLE as error:  # skip damaged text: the finished item is in the log, or will never be
         logger.error("the unfinished text of %s cannot be read: %s", conversation_id, error)
         return None
 
@@ -87,7 +86,7 @@ def listed_of(
 ) -> Listed:
     try:
         decoded = summary_decoder()(summary)
-    except _UNREADABLE as error:  # it must not hide the others
+    except _UNREADABLE as error:  # a damaged row must not hide the others
         logger.error("the summary of %s cannot be read: %s", conversation_id, error)
         decoded = _DAMAGED
     times = _time(created_at), _time(updated_at)
@@ -96,7 +95,7 @@ def listed_of(
 
 
 def _time(stored: Any) -> float:
-    """One that can be shown, whatever a clock or damage left there."""
+    """The time, or one that can be shown if a wrong clock or damage left nonsense."""
     return min(max(stored, 0.0), LATEST) if isinstance(stored, int | float) else 0.0
 
 
@@ -121,7 +120,7 @@ def op_decoder() -> Callable[[Data], Op]:
 
 
 def unpacked(data: bytes) -> bytes:
-    """Raises ValueError. JSON of a record begins with a brace, what was compressed with an `x`."""
+    """Decompress if needed. JSON of a record begins with a brace, compressed data with an `x`. Raises ValueError."""
     if data[:1] != b"x":
         return data
     import zlib

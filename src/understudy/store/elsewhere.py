@@ -1,18 +1,18 @@
-"""A conversation whose workspace lies on another host: only a process of that host may claim it."""
+"""A conversation whose workspace is on another host: only a process of that host may claim it."""
 
 from understudy.errors import HostAway, StandsElsewhere, StoreError
 from understudy.store.log import Holder
 
 
 class Elsewhere(Holder, frozen=True):
-    """The host is unknown if nobody has claimed the conversation since it came into the database."""
+    """The host is None if nobody has claimed the conversation since it was moved into the database."""
 
     address: str = ""
-    alive: bool = True  # somebody serves it, or has done so a moment ago
+    alive: bool = True  # a process serves that host, or did a moment ago
 
 
 def why_not(conversation_id: str, holder: Holder) -> StoreError | None:
-    """The error for a conversation that lies on another host; None if its host is not what keeps it from being claimed."""
+    """The error for a conversation that belongs to another host; None if the host is not the reason that it cannot be claimed."""
     if not isinstance(holder, Elsewhere):
         return None
     if holder.host is None:

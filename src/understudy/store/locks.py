@@ -1,6 +1,6 @@
-"""Bytes of a file that one process at a time can hold.
+"""Locks on single bytes of a file, each held by one process at a time.
 
-The kernel drops the lock when the process dies, however it dies. The descriptor is not inheritable, so no child
+The kernel drops a lock when its process dies, however it dies. Children do not inherit the descriptor, so none of them
 keeps a conversation locked.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-# locks that belong to an open file rather than to a process as a whole
+# Whether locks can belong to an open file rather than to the whole process.
 HAS_OWNERS = hasattr(fcntl, "F_OFD_SETLK") and sys.platform == "linux" and sys.maxsize > 2**32
 
 
@@ -35,13 +35,13 @@ _FLOCK = Flock(sys.platform)
 
 
 def lock_shared(fd: int, number: int) -> None:
-    """Together with others who have the file open. Raises OSError; without owners of locks it does nothing."""
+    """Take a shared lock. Raises OSError. Does nothing where locks belong to processes."""
     if HAS_OWNERS:
         fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_RDLCK, number))
 
 
 def is_locked(fd: int, number: int) -> bool:
-    """True when anyone has it, in whatever way, who opened the file himself. Only where locks have owners."""
+    """Whether anyone else's open file has a lock of any kind on this byte. Only where locks belong to open files."""
     return _FLOCK.kind(fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _FLOCK.pack(fcntl.F_WRLCK, number))) != fcntl.F_UNLCK
 
 
@@ -53,7 +53,8 @@ def _others() -> Iterator[Path]:
 
 
 def _has_lock(fdinfo: str, place: str, number: int) -> bool:
-    """Lines read `lock:\t1: OFDLCK ADVISORY  WRITE -1 fd:00:1234 7 7`: what kind, whose, where, first and last byte."""
+    """Look for a lock in lines like `lock:\t1: OFDLCK ADVISORY  WRITE -1 fd:00:1234 7 7`: kind, owner, file, first and last
+    byte."""
     for line in fdinfo.splitlines():
         fields = line.split()
         if line.startswith("lock:") and len(fields) >= 9 and fields[6] == place and fields[7] == str(number):
@@ -68,7 +69,7 @@ class ByteLocks:
 
     @property
     def is_there(self) -> bool:
-        """False when the file was deleted or replaced: those who open it now do not see the locks in this one."""
+        """False if the file was deleted or replaced: processes that open it now do not see our locks."""
         try:
             return os.path.samestat(os.stat(self._path), os.fstat(self.fd))
         except OSError:
@@ -86,20 +87,22 @@ class ByteLocks:
 
     def unlock(self, number: int) -> None:
         if self.fd < 0:
-            return  # closing has freed them all
+            return  # closing the file has freed all locks
         if HAS_OWNERS:
             fcntl.fcntl(self.fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_UNLCK, number))
         else:
             fcntl.lockf(self.fd, fcntl.LOCK_UN, 1, number)
 
     def locked_elsewhere(self, number: int) -> bool:
-        """True when another process (or another store in this one) holds it. Does not disturb a lock of our own."""
+        """Whether another process (or another store in this one) holds the lock. Our own lock does not count and is not
+        disturbed."""
         command = fcntl.F_OFD_GETLK if HAS_OWNERS else fcntl.F_GETLK
         answer = fcntl.fcntl(self.fd, command, _FLOCK.pack(fcntl.F_WRLCK, number))
         return _FLOCK.kind(answer) != fcntl.F_UNLCK
 
     def holder(self, number: int) -> int | None:
-        """The process that holds it, as far as the kernel lets us see: by the files that each process of ours has open."""
+        """The process that holds the lock, if `/proc` shows it: it lists the locks of each file that our user's processes have
+        open."""
         mine = os.fstat(self.fd)
         place = f"{os.major(mine.st_dev):02x}:{os.minor(mine.st_dev):02x}:{mine.st_ino}"
         for process in _others():

@@ -1,7 +1,7 @@
-"""What the rest asks of a store of conversations: append with an epoch, read, list. SQLite answers it; a server database could.
+"""What a store of conversations can do: append with an epoch, read, list. SQLite, PostgreSQL and memory implement it.
 
-No process holds an idle conversation. Whoever runs a turn holds its claim, which ends with its process or is lost, and an epoch
-that every append must match, so that a process that was overtaken cannot write.
+An idle conversation has no holder. The process that runs a turn holds the claim, until it ends or loses it. Every append must
+match the claim's epoch, so that a process that was overtaken cannot write.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ class RunningCommand(msgspec.Struct, frozen=True, gc=False):
 
 
 class GoingOn(msgspec.Struct, frozen=True):
-    """What goes on in a conversation now: a turn, and commands that outlive their turns."""
+    """What runs in a conversation now: a turn, and commands that outlive their turns."""
 
     turn: str | None = None
     commands: tuple[RunningCommand, ...] = ()
@@ -42,13 +42,13 @@ class GoingOn(msgspec.Struct, frozen=True):
         return self.turn is not None or bool(self.commands)
 
     def shown(self) -> dict[str, Any]:
-        """As `running` in results and lists."""
+        """The value of `running` in results and lists."""
         commands = [command.shown() for command in self.commands]
         return {"commands": commands} if self.turn is None else {"turn": self.turn, "commands": commands}
 
 
 class Summary(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a list shows of a conversation. Derived from its log, and stored beside it so that listing reads no log."""
+    """What a list shows of a conversation. Derived from its log and stored separately, so that listing need not read logs."""
 
     title: str
     status: Status
@@ -56,19 +56,19 @@ class Summary(msgspec.Struct, frozen=True, omit_defaults=True):
     cwd: str
     model: str
     pending: tuple[str, ...] = ()  # call ids of open questions
-    tokens: int | None = None  # of all answers; None: not known
-    cost_usd: float | None = None  # None: not known, or in part
-    running: tuple[RunningCommand, ...] = ()  # commands; those of a process that has died do not run any more
-    turn: str | None = None  # that has begun and not ended; that of a process that has died does not run any more
-    thread_source: str | None = None  # what the program that began it calls itself
+    tokens: int | None = None  # of all answers; None: unknown
+    cost_usd: float | None = None  # None: unknown, or known only in part
+    running: tuple[RunningCommand, ...] = ()  # commands; once their process has died, they no longer run
+    turn: str | None = None  # the turn that has begun and not ended; once its process has died, it no longer runs
+    thread_source: str | None = None  # the name that the program which began it gave itself
 
     def spent(self) -> dict[str, int | float]:
-        """Tokens and cost, as lists show them; what is not known is left out."""
+        """Tokens and cost, as lists show them; unknown ones are left out."""
         spent: dict[str, int | float] = {} if self.tokens is None else {"tokens": self.tokens}
         return spent if self.cost_usd is None else {**spent, "cost_usd": round(self.cost_usd, 6)}
 
 
-LATEST = 253_402_300_799.0  # the last second that a date can tell
+LATEST = 253_402_300_799.0  # the last second that `datetime` can represent
 
 
 class Listed(msgspec.Struct, frozen=True):
@@ -80,8 +80,8 @@ class Listed(msgspec.Struct, frozen=True):
     summary: Summary
     archived: bool = False
     owner: str = LOCAL_NAME
-    digest: bytes = b""  # of the last record, which covers all before it
-    last_seq: int = 0  # of that record: up to it the summary tells
+    digest: bytes = b""  # of the last record; it covers all records before it
+    last_seq: int = 0  # the number of that record; the summary covers all up to it
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -90,37 +90,37 @@ class Page(msgspec.Struct, frozen=True):
 
 
 class Position(msgspec.Struct, frozen=True):
-    """Where a conversation's log stands, and whether letters wait in its inbox. Of one that is not there: `NOWHERE`."""
+    """How far a conversation's log goes, and whether letters wait in its inbox. `NOWHERE` if it does not exist."""
 
     epoch: int
     last_seq: int
     letters: bool = False
-    as_of: int = 0  # the log's own mark of when this was true; whoever passes a position back to the log keeps it
+    as_of: int = 0  # the log's own mark of when this was true; a caller that hands a position back to the log keeps it
 
 
 NOWHERE = Position(0, 0)
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """Whoever has the claim on a conversation, as far as the log can tell."""
+    """The process that has the claim on a conversation, as far as the log can tell."""
 
-    process: int | None = None  # on this machine: elsewhere its number means nothing
+    process: int | None = None  # its id on this machine; None if it is on another
     since: float | None = None
-    host: str | None = None  # another one than ours
+    host: str | None = None  # set if it is another host than ours
 
 
 class SavedText(msgspec.Struct, frozen=True):
-    """What has been said of items that are not finished, as it is kept beside the log. `after` is the last record before them."""
+    """The text so far of unfinished items, kept beside the log. `after` is the last record before them."""
 
     after: int
     text: str = ""
     reasoning: str = ""
     raw_reasoning: str = ""
-    outputs: tuple[tuple[str, str, bytes], ...] = ()  # call id, stream, the end of what was printed
+    outputs: tuple[tuple[str, str, bytes], ...] = ()  # call id, stream, the last part of what was printed
 
     @classmethod
     def of(cls, pieces: Sequence["SavedText"]) -> "SavedText":
-        """Those that were saved one after the other, as one."""
+        """Join texts that were saved one after the other."""
         return cls(
             max(piece.after for piece in pieces),
             "".join([piece.text for piece in pieces]),
@@ -131,8 +131,8 @@ class SavedText(msgspec.Struct, frozen=True):
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """Entries to append together. The first batch of a claim says so (`claims`): a log of one machine raises the epoch with it,
-    others have done so with the claim. The first of all makes the conversation.
+    """Entries to append together. The first batch of a claim says so (`claims`): the log of one machine raises the epoch with it,
+    other logs did so when they gave the claim. The first batch of a conversation creates it.
     """
 
     conversation_id: ConversationId
@@ -143,11 +143,11 @@ class Batch(msgspec.Struct, frozen=True):
     claims: bool = False
     creates: bool = False
     clears_text: bool = False
-    releases: bool = False  # the claim is given back with it, in one step: whoever sees these entries can have it
+    releases: bool = False  # also give back the claim, in the same step: whoever sees these entries can take it
     takes_letters: int = 0  # letters up to this number have been accepted with this batch
-    beside: ConversationId | None = None  # on the host of that one, with the same workspace: a copy of it
-    made_at: float | None = None  # when the conversation was made, where its first record is older: a copy keeps their times
-    encoded: tuple[bytes, ...] = ()  # the entries' records, where whoever made the batch has encoded them already
+    beside: ConversationId | None = None  # create the copy on the host of that conversation, with the same workspace
+    made_at: float | None = None  # set if its first record is older: a copy keeps the times of its records
+    encoded: tuple[bytes, ...] = ()  # the JSON of the entries' records, if the caller has encoded them already
 
 
 class Letter(msgspec.Struct, frozen=True):
@@ -162,7 +162,7 @@ Listener = Callable[[], None]
 
 
 class CanBeLost:
-    """The part of a claim that tells of its loss. Nearly all are kept: the event is made when somebody asks for it."""
+    """The part of a claim that signals its loss. The event is made only when somebody asks for it, since few claims are lost."""
 
     is_lost = False
     on_lost: Listener | None = None
@@ -189,14 +189,12 @@ class Claim(Protocol):
 
     @property
     def position(self) -> Position:
-        """Where the conversation stood when the claim was taken, read in the same step. What is written under the claim has the
-        epoch after that one.
-        """
+        """The last record when the claim was taken, read in the same step. What is written under the claim has the next epoch."""
         ...
 
     @property
     def lost(self) -> asyncio.Event:
-        """Set on the event loop when the claim could not be kept: stop at once, others may have the conversation."""
+        """Set on the event loop when the claim could not be kept: stop at once, another process may have the conversation."""
         ...
 
     is_lost: bool
@@ -204,47 +202,47 @@ class Claim(Protocol):
     """The same for those who must not spend a task on waiting for it: called when the event is set."""
 
     def release(self) -> None:
-        """Give it back. Does not wait, and may be called again."""
+        """Give the claim back. Does not wait, and may be called again."""
         ...
 
 
 class EventLog(Protocol):
-    """Where the records of all conversations are written and read: each conversation has a log of its own in it.
+    """Reads and writes the records of all conversations; each conversation has its own log here.
 
-    What writes is queued and reports by a callback on the event loop. What reads is asynchronous, because the log may be remote;
-    a log on the local disk answers without suspending.
+    Writes are queued and report by a callback on the event loop. Reads are asynchronous, because the log may be remote; a log on
+    the local disk answers without suspending.
     """
 
     @property
     def shared(self) -> bool:
-        """Whether other processes may write to it too."""
+        """Whether other processes may write to it, too."""
         ...
 
     @property
     def is_remote(self) -> bool:
-        """Whether a question and its answer take the time of a network. Then a claim is given back with the last append
-        (`Batch.releases`), which costs no question of its own, and closing may wait for others.
+        """Whether each request takes a round trip over a network. If so, a claim is given back with the last append
+        (`Batch.releases`), which saves a request, and closing may wait for others.
         """
         ...
 
     def time(self) -> float:
-        """That of a record which is made now: a clock that was set back, perhaps by mistake, is not believed at once."""
+        """The time for a new record. If the clock was set back, perhaps by mistake, the new time is not used at once."""
         ...
 
     def append(self, batch: Batch, done: Committed) -> None:
-        """Queue a batch. `done` is called once it is durable, or with the reason why it is not: `Fenced`, another `StoreError`.
+        """Queue a batch. `done` is called once it is durable, or with the error: `Fenced`, or another `StoreError`.
 
-        A log that is away is waited for, but not for ever: then the reason is `Unavailable`, which says whether it may be written
-        all the same.
+        If the log cannot be reached, the batch waits, but not for ever: then the error is `Unavailable`, which says whether the
+        batch may have been written all the same.
         """
         ...
 
     def save_text(
         self, conversation_id: ConversationId, epoch: int, said: SavedText, done: Committed | None = None, *, adds: bool = False
     ) -> None:
-        """Keep what has been said so far, unless a later epoch has begun or the conversation is gone.
+        """Keep the text so far, unless a later epoch has begun or the conversation is gone.
 
-        With `adds`, its texts go on after those that were saved before; outputs are whole.
+        With `adds`, its texts are appended to those saved before; outputs are always whole.
         """
         ...
 
@@ -253,39 +251,39 @@ class EventLog(Protocol):
         ...
 
     def archive(self, conversation_id: ConversationId, archived: bool, done: Committed) -> None:
-        """Take it out of the list, or put it back."""
+        """Hide the conversation from the list, or show it again."""
         ...
 
     def delete(self, conversation_id: ConversationId, done: Committed) -> None:
-        """Forget the conversation. The caller holds its claim."""
+        """Delete the conversation. The caller holds its claim."""
         ...
 
     async def claim(self, conversation_id: ConversationId, known: Position | None = None) -> Claim | Holder:
         """Take the conversation for a turn, or learn who has it. It need not exist yet.
 
-        `known` is where the caller knows it to stand, with no letters waiting, and the `as_of` of its last claim: a log that can
-        tell that nobody has changed anything since then need not read. `NOWHERE`: it is new, and nobody else can know of it.
+        `known` is the caller's last position of it, with no letters waiting, and the `as_of` of its last claim: if the log can tell
+        that nothing has changed since, it need not read. `NOWHERE` means that it is new and nobody else can know of it.
         """
         ...
 
     async def holder(self, conversation_id: ConversationId, *, identify: bool = False) -> Holder | None:
-        """Who else has it. With `identify`, also which process, where that can be found out; that may be slow."""
+        """The other process that has it. With `identify`, also its process id if that can be found; that may be slow."""
         ...
 
     async def positions(self, conversation_ids: Iterable[ConversationId]) -> dict[ConversationId, Position]:
-        """Those of many, in one look. What is not there is missing."""
+        """The positions of many conversations, from one query. Missing ones are left out."""
         ...
 
     async def read(
         self, conversation_id: ConversationId, after: int = 0, limit: int | None = None, most_bytes: int | None = None
     ) -> Sequence[Entry]:
-        """The entries after a record, in order: at most so many, and no more once their records have so many bytes."""
+        """The entries after a record, in order: at most `limit`, and fewer once their records have `most_bytes` bytes."""
         ...
 
     async def saved_text(self, conversation_id: ConversationId) -> SavedText | None: ...
 
     async def letters(self, conversation_id: ConversationId) -> Sequence[Letter]:
-        """What lies in the inbox, in the order of arrival."""
+        """The letters in the inbox, in the order of arrival."""
         ...
 
     async def find(self, conversation_id: ConversationId) -> Listed | None: ...
@@ -293,19 +291,19 @@ class EventLog(Protocol):
     async def list(self, limit: int, cursor: str | None = None, *, archived: bool = False) -> Page: ...
 
     def listen(self, conversation_id: ConversationId, told: Listener) -> Callable[[], None]:
-        """Be told on the event loop when another process may have changed the conversation or given up its claim.
+        """Call `told` on the event loop when another process may have changed the conversation or given up its claim.
 
-        Only a hint: it may come late, twice, without reason or not at all, so the caller looks after a second anyway. Returns what
-        ends it.
+        This is only a hint: it may come late, twice, for nothing or not at all, so the caller also looks every second. Returns a
+        function that ends it.
         """
         ...
 
 
-NO_CONVERSATION = ConversationId("00000000-0000-0000-0000-000000000000")  # what is written belongs to none
+NO_CONVERSATION = ConversationId("00000000-0000-0000-0000-000000000000")  # for searches and writes that belong to no conversation
 
 
 class Spent(msgspec.Struct, frozen=True):
-    """What somebody has used."""
+    """What a caller has used."""
 
     tokens: int = 0
     cost_usd: float = 0.0
@@ -316,19 +314,19 @@ class Spent(msgspec.Struct, frozen=True):
 
 
 class Verified(msgspec.Struct, frozen=True):
-    """What reading everything found."""
+    """What reading all records found."""
 
-    records: int  # those looked at
+    records: int  # how many were read
     total: int
-    problems: tuple[str, ...]  # each names its conversation; at most so many
-    damaged: int  # conversations
+    problems: tuple[str, ...]  # each names its conversation; their number is limited
+    damaged: int  # how many conversations are damaged
 
 
 BrokenKind = Literal["changed", "missing", "inserted", "moved", "cut", "head", "seal", "owner", "unreadable"]
 
 
 class Broken(msgspec.Struct, frozen=True):
-    """The first link that does not hold."""
+    """The first link of the chain that is broken."""
 
     seq: int
     kind: BrokenKind
@@ -336,33 +334,33 @@ class Broken(msgspec.Struct, frozen=True):
 
 
 class Audited(msgspec.Struct, frozen=True):
-    """What following the chain of one conversation found."""
+    """What checking the chain of one conversation found."""
 
     conversation_id: str
-    records: int  # up to where it was read
-    head: str  # the last digest that holds, in hexadecimal digits
+    records: int  # how many were read
+    head: str  # the last valid digest, in hexadecimal digits
     sealed: int  # the record up to which the seal covers it; 0 without a good seal
-    older: int  # records from before there were digests: theirs are of the time when the store was brought to its present form
-    uncovered: int  # records that could not be read then, and have none
-    head_at: int | None = None  # the record that has the digest that was asked for
+    older: int  # records from before there were digests: their digests were computed when the store was upgraded
+    uncovered: int  # records that could not be read at that time and have no digest
+    head_at: int | None = None  # the record whose digest was asked for
     broken: Broken | None = None
 
 
 class Store(EventLog, Protocol):
-    """An event log of which this process has the whole: opened by `open_store`, looked after, and closed."""
+    """An event log that this process opened by `open_store`, maintains and closes."""
 
     @property
     def place(self) -> str:
-        """Where conversations are kept, for people."""
+        """Where conversations are kept, in words for people."""
         ...
 
     @property
     def search(self) -> "Search":
-        """Finds what was said and run in them."""
+        """The index for searching what was said and run."""
         ...
 
     async def ids(self, beginning: str = "", limit: int | None = None) -> Sequence[ConversationId]:
-        """Those of all conversations that begin so, in order."""
+        """The ids that begin with `beginning`, in order."""
         ...
 
     def spend(self, name: str, day: str, spent: Spent, done: Committed) -> None:
@@ -370,13 +368,13 @@ class Store(EventLog, Protocol):
         ...
 
     async def spent(self, name: str, since: str) -> Spent:
-        """From that day on, by all processes."""
+        """What the caller has used since that day, in all processes."""
         ...
 
     async def count(self) -> int: ...
 
     async def size(self) -> int:
-        """In bytes."""
+        """The size in bytes."""
         ...
 
     async def check(self) -> str:
@@ -384,51 +382,51 @@ class Store(EventLog, Protocol):
         ...
 
     async def verify(self, most: int | None) -> Verified:
-        """Read every record of the newest conversations, until so many have been read."""
+        """Read the records of the newest conversations, until `most` records have been read."""
         ...
 
     async def audit(self, conversation_id: ConversationId, head: str | None = None) -> Audited | None:
-        """Follow its chain of digests to the end, and to the record with the digest `head`. None for one that is not there."""
+        """Check its chain of digests to the end, and find the record with the digest `head`. None if it does not exist."""
         ...
 
     async def without_entry(self) -> int:
-        """How many conversations have records and stand in no list."""
+        """How many conversations have records but are missing from the list."""
         ...
 
     def seal(self, conversation_id: ConversationId, last_seq: int, digest: bytes, done: Committed) -> None:
-        """Seal it as it is. The caller holds its claim."""
+        """Seal the conversation as it is. The caller holds its claim."""
         ...
 
     async def oldest(self, limit: int, after: tuple[float, str], *, archived: bool) -> Sequence[Listed]:
-        """Those that were not used for the longest time, from the one after this time and id on."""
+        """The conversations that were unused for longest, after this time and id."""
         ...
 
     async def used(self) -> int:
-        """Bytes that conversations take, without the room that deleted ones have left."""
+        """Bytes that conversations take, without the free space that deleted ones left."""
         ...
 
     async def shrink(self) -> int:
-        """Give back the room that deleted conversations have left: so many bytes. Others can write meanwhile."""
+        """Give the free space of deleted conversations back, and return how many bytes that was. Others can write meanwhile."""
         ...
 
     def when_renewed(self, told: Callable[[float], None]) -> None:
-        """Tell, on the event loop, up to which time (of the clock that always goes on) what is claimed here is surely claimed, and
-        again whenever that is put off. Never told where claims do not end by themselves.
+        """Call `told` on the event loop with the time (of the monotonic clock) until which our claims certainly hold, and again
+        whenever they are renewed. Never called where claims do not expire.
         """
         ...
 
     def time_commits(self, told: Callable[[float], None]) -> None:
-        """Tell how many seconds each commit took; on whatever thread commits."""
+        """Call `told` with the seconds that each commit took, on the thread that commits."""
         ...
 
     async def backup(self, target: Path) -> None:
-        """A whole, consistent copy, while others write, into a new file or an empty one."""
+        """Copy the whole store, consistently, while others write, into a new file or an empty one."""
         ...
 
     def finish(self, timeout: float = 5.0) -> bool:
-        """Write what is queued, and take no more. False when that took too long."""
+        """Write what is queued, and accept no more. False if that took too long."""
         ...
 
     def close(self, timeout: float = 5.0) -> bool:
-        """The same, and give up all claims."""
+        """Like `finish`, and give up all claims."""
         ...

@@ -1,4 +1,4 @@
-"""Finding a conversation by the beginning of its id, through the index and without reading any log."""
+"""Finds a conversation by the beginning of its id, through the index and without reading any log."""
 
 import os
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ _DASHES = (8, 12, 16, 20)  # digits before each dash of a UUID
 
 
 async def find_id(store: Store, spelled: str) -> ConversationId:
-    """The one conversation whose id begins so. Raises `UnknownConversation`, or `BadRequest` where there are several."""
+    """The one conversation whose id begins so. Raises `UnknownConversation`, or `BadRequest` if there are several."""
     start = _spell(spelled)
     found = await store.ids(start, MOST_NAMED + 1)
     if not found:
@@ -27,7 +27,7 @@ async def find_id(store: Store, spelled: str) -> ConversationId:
 
 
 async def newest_id(store: Store, folder: str | None) -> ConversationId | None:
-    """The conversation that was active last in this folder, or in any."""
+    """The conversation that was active last in this folder, or in any folder."""
     here = None if folder is None else _real(folder)
     cursor: str | None = None
     while True:
@@ -45,7 +45,7 @@ def _real(folder: str) -> str:
 
 
 def _meant(ids: Sequence[ConversationId], start: str) -> str:
-    """A word on the ids that look like it."""
+    """A hint that lists ids which look similar."""
     import difflib
 
     beginnings = {one[: len(start)]: one for one in ids}

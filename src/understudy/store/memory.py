@@ -1,4 +1,4 @@
-"""The event log in memory: for conversations of which nothing may outlive the process.
+"""The event log in memory, for conversations that must not outlive the process.
 
 Several logs can share one memory, as processes share a file.
 """
@@ -31,12 +31,12 @@ from understudy.store.log import (
 )
 from understudy.store.record_clock import RecordClock
 
-MARK = "m"  # what cursors begin with, so that they cannot be taken for those of a store on disk
+MARK = "m"  # cursors begin with it, so that they are not mistaken for those of a store on disk
 
 
 @dataclass
 class _OneLog:
-    """That of one conversation, and what lists say of it."""
+    """The log of one conversation, and what lists show of it."""
 
     epoch: int
     created_at: float
@@ -59,7 +59,7 @@ class _OneLog:
 
 
 class Memory:
-    """What logs share."""
+    """What several logs share."""
 
     def __init__(self) -> None:
         self.conversations: dict[ConversationId, _OneLog] = {}
@@ -77,7 +77,7 @@ class Memory:
                 other.tell(conversation_id)
 
     def lose(self, conversation_id: ConversationId) -> None:
-        """As a server does that has not heard from the holder for too long: the claim is free again."""
+        """Free the claim, as a server does that has not heard from the holder for too long."""
         claim = self.claims.pop(conversation_id, None)
         if claim is not None:
             claim.lose()
@@ -113,7 +113,7 @@ class MemoryLog:
         return len(self._memory.logs) > 1
 
     def close(self) -> None:
-        """As the end of a process: its claims are free."""
+        """Free the claims, as when a process ends."""
         for claim in tuple(self._memory.claims.values()):
             if claim.log is self:
                 claim.release()
@@ -122,7 +122,7 @@ class MemoryLog:
         self._listening.clear()
 
     def take_in(self, listed: Listed, entries: Iterable[Entry]) -> None:
-        """A copy of a conversation that another log has."""
+        """Add a copy of a conversation from another log."""
         self._conversations[listed.conversation_id] = _OneLog(
             1, listed.created_at, listed.updated_at, listed.summary, listed.owner, digest=listed.digest, entries=list(entries)
         )
@@ -194,7 +194,7 @@ class MemoryLog:
         one = self._conversations.get(conversation_id)
         claim = MemoryClaim(self, conversation_id, NOWHERE if one is None else one.position)
         if one is not None:
-            one.epoch += 1  # from now on, whoever had it before writes nothing more
+            one.epoch += 1  # whoever had the claim before can no longer write
         self._memory.claims[conversation_id] = claim
         return claim
 
@@ -231,7 +231,7 @@ class MemoryLog:
     async def read(
         self, conversation_id: ConversationId, after: int = 0, limit: int | None = None, most_bytes: int | None = None
     ) -> Sequence[Entry]:
-        """Nothing is read or decoded for it, so `most_bytes` would save nothing."""
+        """Ignores `most_bytes`: nothing is read or decoded here, so a limit would save nothing."""
         one = self._conversations.get(conversation_id)
         return [] if one is None else one.entries[after : None if limit is None else after + limit]
 

@@ -1,4 +1,4 @@
-"""The way to the store of conversations, wherever the configuration puts it: a file under the home, or a database."""
+"""Opens the store of conversations that is configured: a file under the home, or a database."""
 
 import asyncio
 import os
@@ -21,17 +21,17 @@ _TABLES = {"store", "cluster"}  # of [understudy]
 
 
 def open_store(home: Path, loop: asyncio.AbstractEventLoop | None = None, *, host: str | None = None, front: bool = False) -> Store:
-    """Make it where it is not there yet. What becomes of writes is told on `loop`, or, without one, on another thread. Of a
+    """Open the store, and create it if it does not exist. Writes report on `loop`, or on another thread without one. For a
     database, `host` is the name of this machine there, and a `front` claims nothing.
 
-    A database is not asked for anything yet: whether it answers is known with the first answer. Raises `ConfigError`, or
-    `StoreError` with a text for people.
+    Does not connect to a database yet: whether that works shows at the first request. Raises `ConfigError`, or `StoreError` with
+    a text for people.
     """
     choice = _choose(home)
     if choice is None or choice.url is None:
         return SqliteLog(state_dir(home), loop)
     try:
-        from understudy.store.postgres.log import PostgresLog  # only where the configuration asks for it
+        from understudy.store.postgres.log import PostgresLog  # imported only if it is configured
     except ImportError as error:
         raise StoreError(f"conversation store: the driver of PostgreSQL is missing ({error}); {how_to_add('postgres')}") from None
     from understudy.config.store import read_workspaces
@@ -50,7 +50,7 @@ def open_store(home: Path, loop: asyncio.AbstractEventLoop | None = None, *, hos
 
 
 def _choose(home: Path) -> "StoreChoice | None":
-    """None where nobody has chosen anything, as nearly always."""
+    """None if nothing is configured, which is the usual case."""
     ours = read_config_file(home).tree.get("understudy")
     if "UNDERSTUDY_STORE_URL_FILE" not in os.environ and not (isinstance(ours, Mapping) and ours.keys() & _TABLES):
         return None
@@ -60,7 +60,7 @@ def _choose(home: Path) -> "StoreChoice | None":
 
 
 def store_exists(home: Path) -> bool:
-    """False where the first conversation is still to come."""
+    """False if there was no conversation yet."""
     return not is_file(home) or _database(home).exists()
 
 
@@ -70,12 +70,12 @@ def is_file(home: Path) -> bool:
 
 
 def store_place(home: Path) -> str:
-    """Where the file is or will be, for people."""
+    """Where the file is or will be, in words for people."""
     return str(_database(home))
 
 
 def open_to_others(home: Path) -> tuple[str, ...]:
-    """Files and folders of the store that other users may read or write, each with its mode."""
+    """Files and folders of the store that other users may read or write, with their modes."""
     folder = state_dir(home)
     expected = {folder: 0o700} | dict.fromkeys(sorted([*folder.glob(f"{DATABASE}*"), *folder.glob(f"{SEARCH_INDEX}*")]), 0o600)
     modes = {path: path.stat().st_mode & 0o777 for path in expected if path.exists()}

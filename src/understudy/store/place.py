@@ -1,6 +1,6 @@
-"""Where the store lies, and whether SQLite's write-ahead log is safe there.
+"""Where the store is, and whether SQLite's write-ahead log is safe there.
 
-Several processes share the log through shared memory, which network file systems do not give.
+The processes that use the log share memory, which network file systems do not support.
 """
 
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 from understudy.errors import StoreError
 
 DATABASE = "conversations.db"
-SEARCH_INDEX = "search.db"  # beside it: may be removed, and is made anew from it
+SEARCH_INDEX = "search.db"  # beside the store; may be deleted, and is then rebuilt from it
 NETWORK_FILE_SYSTEMS = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "glusterfs", "lustre", "gpfs", "ncpfs", "ocfs2", "gfs2", "davfs"}
     | {f"fuse.{kind}" for kind in ("glusterfs", "sshfs", "s3fs", "davfs", "rclone")}
@@ -18,7 +18,7 @@ NETWORK_FILE_SYSTEMS = frozenset(
 
 
 def prepare_folder(folder: Path) -> None:
-    """Make the folder for our state, readable by its owner only. Raises `StoreError` where that fails."""
+    """Make the folder for our state, readable only by its owner. Raises `StoreError` if that fails."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.chmod(0o700)
@@ -40,18 +40,19 @@ def refuse_network_file_system(folder: Path, mountinfo: Path = Path("/proc/self/
         )
 
 
-_COARSE = 2_000_000_000  # nanoseconds; no file system in use counts by more
-_FINE = 50_000_000  # where fractions of a second are counted: the clock behind them ticks every ten milliseconds, or more often
+_COARSE = 2_000_000_000  # nanoseconds; no common file system has coarser times
+_FINE = 50_000_000  # for file systems that store fractions of a second: their clock ticks at least every ten milliseconds
 
 
 class FolderTime:
-    """Nothing comes to or goes from a folder without changing its time: where that stands, its files need no look of their own."""
+    """Adding or removing a file changes the folder's time: while that stays the same, its files need not be looked at."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = str(folder)
 
     def now(self) -> tuple[int, int, int] | None:
-        """None where its time says nothing: clocks of file systems are coarse, and two changes may have the same one."""
+        """The folder's time; None if it is too recent to trust: file systems have coarse clocks, so two changes may get the same
+        time."""
         try:
             found = os.stat(self._folder)
         except OSError:
@@ -59,11 +60,11 @@ class FolderTime:
         grain = _FINE if found.st_ctime_ns % 1_000_000_000 else _COARSE
         if abs(time.time_ns() - found.st_ctime_ns) < grain:
             return None
-        return found.st_dev, found.st_ino, found.st_ctime_ns  # not of its content: that time can be set back
+        return found.st_dev, found.st_ino, found.st_ctime_ns  # ctime, not mtime, which a program can set back
 
 
 def file_system_of(path: Path, mountinfo: str) -> str | None:
-    """The type of the file system that holds `path`, by the kernel's table of mounts."""
+    """The type of the file system that holds `path`, according to the kernel's table of mounts."""
     best, kind = -1, None
     text = str(path)
     for line in mountinfo.splitlines():

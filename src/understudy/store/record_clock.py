@@ -1,8 +1,8 @@
-"""What time records are given. A clock that is set back, perhaps by mistake, is not believed at once.
+"""The time that records get. If the clock is set back, perhaps by mistake, the new time is not believed at once.
 
-What is begun while it is wrong would be as old as the clock says, and be deleted for its age once the clock is right again. A
-process that starts while it is wrong is told by the newest record in the store. So the time goes on from there until the clock
-has gone on for an hour without being set back any further. Processes that live for less than that keep a note for each other.
+A conversation begun with a wrong old time would be deleted for its age once the clock is right again. A process that starts with
+such a clock notices it by the newest record in the store. So our time goes on from there, until the clock has not been set back
+for an hour. Processes that live for less than that leave a note for each other.
 """
 
 import math
@@ -18,7 +18,7 @@ JUMP_SECONDS = 3600.0
 DOUBT_SECONDS = 3600.0
 
 
-# Seconds that nobody can set, of sleep too where the system counts it.
+# A clock that cannot be set; it also counts time asleep where the system offers that.
 _elapsed = partial(time.clock_gettime, time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic
 
 
@@ -31,18 +31,18 @@ class RecordClock:
         newest: float = 0.0,
         note: Path | None = None,
     ) -> None:
-        """`newest`: the time of the newest record that is there. `note`: where processes keep what the clock was doubted at."""
+        """`newest`: the time of the newest record. `note`: the file by which processes tell each other of a doubted clock."""
         self._clock = clock
         self._elapsed = elapsed
         told, moment = clock(), elapsed()
-        self._ahead = told - moment  # of the time that has passed
-        self._before_jump: float | None = None  # the same, before the clock was set forward
+        self._ahead = told - moment  # wall clock minus elapsed time
+        self._before_jump: float | None = None  # the same, from before the clock was set forward
         self._back_since: float | None = None
         if newest - told > JUMP_SECONDS:
             if not _has_stood(told, note):
                 self._ahead, self._back_since = newest - moment, moment
         elif note is not None:
-            with suppress(OSError):  # of another time; usually there is none
+            with suppress(OSError):  # remove a note about another time; usually there is none
                 os.unlink(note)
 
     def now(self) -> float:
@@ -63,7 +63,7 @@ class RecordClock:
 
 
 def _has_stood(told: float, note: Path | None) -> bool:
-    """Whether an earlier process has doubted the clock for the same reason, and it has gone on for so long since."""
+    """Whether an earlier process doubted the clock for the same reason, and it has not been set back for an hour since."""
     if note is None:
         return False
     try:
@@ -74,7 +74,7 @@ def _has_stood(told: float, note: Path | None) -> bool:
         return True
     if not 0 <= told - doubted <= DOUBT_SECONDS:
         beside = note.with_name(f".{note.name}.{os.getpid()}")
-        with suppress(OSError):  # then each process doubts it anew
+        with suppress(OSError):  # without the note, each process doubts the clock anew
             beside.write_text(repr(told), encoding="ascii")
             os.replace(beside, note)
     return False

@@ -1,5 +1,5 @@
-"""Session files of codex, read as conversations of ours: the two known forms are told apart by their content, and the log is
-rebuilt as we would have kept it.
+"""Reads session files of codex as conversations of ours: recognizes both known forms by their content, and rebuilds the log as we
+would have written it.
 """
 
 import json
@@ -41,11 +41,11 @@ from understudy.store.log import LATEST
 from understudy.store.transfer import ExportLine, Imported
 
 UNANSWERED = "aborted"
-_OPENED = 1  # the first record's number: what every path begins with
+_OPENED = 1  # the number of the first record, where every path begins
 
 
 class RebuiltLog:
-    """Every message of the user begins a turn. Going back and summing up lead to another path, as they do here."""
+    """Each message of the user begins a turn. Going back, or a summary, begins another path, as in our own conversations."""
 
     def __init__(self, began_at: float | None) -> None:
         self._at = time.time() if began_at is None else began_at
@@ -54,13 +54,13 @@ class RebuiltLog:
         self._seq = self._head = _OPENED
         self._turns = 0
         self._turn: str | None = None
-        self._calls: dict[str, None] = {}  # not answered yet, in order
+        self._calls: dict[str, None] = {}  # calls without an answer, in order
         self._answer: str | None = None
         self._request_due = False
-        self._messages: list[tuple[int, Message]] = []  # of the present path, each with the record that it follows
+        self._messages: list[tuple[int, Message]] = []  # messages on the current path, each with the record that it follows
 
     def tick(self, at: float | None) -> None:
-        """The time of what comes next. It never goes backwards."""
+        """Set the time of the next records. It never goes backwards."""
         if at is not None:
             self._at = max(at, self._at)
 
@@ -91,7 +91,7 @@ class RebuiltLog:
         self._calls[call.call_id] = None
 
     def output(self, output: FunctionCallOutput) -> None:
-        """An output without its call is left out: no provider takes one."""
+        """An output without its call is left out, because no provider accepts it."""
         if output.call_id in self._calls:
             del self._calls[output.call_id]
             self._append(ToolAnswered(output))
@@ -101,14 +101,14 @@ class RebuiltLog:
         self._end_turn("interrupted")
 
     def roll_back(self, turns: int) -> None:
-        """Go on from before the last so many messages of the user."""
+        """Go back to before the user's last `count` messages."""
         self._end_turn("completed")
         if 0 < turns <= len(self._messages):
             self._head = self._messages[-turns][0]
             del self._messages[-turns:]
 
     def begin_anew(self, keep: int) -> list[Message]:
-        """What comes next stands for all that was. The user's last messages, up to so many characters, are returned."""
+        """What comes next replaces all that was. Returns the user's last messages, up to `keep` characters."""
         self._end_turn("completed")
         kept: list[Message] = []
         for _, message in reversed(self._messages):
@@ -121,7 +121,7 @@ class RebuiltLog:
         return kept[::-1]
 
     def finish(self, conversation_id: ConversationId, model: str, cwd: str | None) -> tuple[Entry, ...]:
-        """The whole log. What the other program was allowed to do is not carried over: that is for the user to say here."""
+        """The whole log. What the other program was allowed to do is not carried over: the user decides that anew."""
         self._end_turn("completed" if self._answer is not None else "interrupted")
         opened = Entry(_OPENED, 0, "0", self._began_at, Opened(conversation_id, model, Overrides(cwd=cwd)))
         return (opened, *self._entries)
@@ -148,7 +148,7 @@ class RebuiltLog:
 
 Json = dict[str, Any]
 
-# Messages in the user's name that codex itself wrote. Ours are made anew for every request.
+# Messages in the user's name that codex itself wrote. We write our own for every request.
 _CONTEXT = re.compile(
     r"\s*(?:<environment_context>|<user_instructions>|<permissions instructions>|<collaboration_mode>|<turn_aborted>"
     r"|# AGENTS\.md instructions\b|<INSTRUCTIONS>|<skills_instructions>|<apps_instructions>|<plugins_instructions>)"
@@ -158,7 +158,7 @@ _KEPT_AFTER_COMPACTION = 80_000  # characters of the user's own messages that co
 
 
 class _Line(NamedTuple):
-    kind: str  # session_meta, response_item, event_msg, turn_context, compacted, or another
+    kind: str  # session_meta, response_item, event_msg, turn_context, compacted, or unknown
     payload: Json
     at: float | None
 
@@ -171,14 +171,14 @@ def is_rollout(first_line: bytes) -> bool:
 
 
 def read_rollout(lines: Sequence[ExportLine]) -> Imported:
-    """Raises `BadRequest` where the file does not say which session it holds. Lines that cannot be read are left out and named."""
+    """Raises `BadRequest` if the file does not name its session. Unreadable lines are left out and listed."""
     parsed: list[Json] = []
     unread: list[int] = []
     for number, data in lines:
         line = _parse(data)
         if line is not None:
             parsed.append(line)
-        elif number != lines[-1].number:  # the last one is often cut short: the program was writing it when it ended
+        elif number != lines[-1].number:  # the last line is often cut short, because the program ended while writing it
             unread.append(number)
     wrapped = any(map(_is_wrapped, parsed))
     steps = list(_wrapped_lines(parsed) if wrapped else _bare_lines(parsed))
@@ -199,7 +199,7 @@ def _parse(line: bytes) -> Json | None:
 
 
 def _whole_characters(value: Any) -> Any:
-    """Half a character, which JSON can spell and nothing can store, becomes the mark for one that is missing."""
+    """Replace half a character, which JSON can express but nothing can store, by the replacement character."""
     match value:
         case str():
             return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
@@ -234,12 +234,12 @@ def _bare_lines(parsed: Iterable[Json]) -> Iterator[_Line]:
 
 
 def _seconds(timestamp: object, *, literal_z: bool) -> float | None:
-    """The older form writes local time with a `Z` behind it that means nothing."""
+    """The older form writes local time with a meaningless `Z` at its end."""
     if not isinstance(timestamp, str):
         return None
     try:
         seconds = datetime.fromisoformat(timestamp.removesuffix("Z") if literal_z else timestamp).timestamp()
-    except (ValueError, OverflowError, OSError):  # no date, or one that no clock tells
+    except (ValueError, OverflowError, OSError):  # not a date, or out of range
         return None
     return seconds if 0 <= seconds <= LATEST else None
 
@@ -291,12 +291,12 @@ class _Reading:
             case {"type": "thread_rolled_back", "num_turns": int(count)}:
                 self._rebuilt.roll_back(count)
             case _:
-                pass  # the rest says over again what the items say
+                pass  # the other kinds repeat what the items say
 
     def _compacted(self, payload: Json) -> None:
         items = [cast(Json, item) for item in _list(payload.get("replacement_history")) if isinstance(item, dict)]
         if any("encrypted_content" in item and item.get("type") != "reasoning" for item in items):
-            return  # a summary that only its provider can read: what it stands for is kept instead
+            return  # only its provider can read this summary, so keep what it replaces
         kept = self._rebuilt.begin_anew(_KEPT_AFTER_COMPACTION)
         for item in items:
             self._item(item)
@@ -313,7 +313,7 @@ class _Reading:
             case {"type": "message", "role": "user"}:
                 self._user(Message("user", tuple(_parts(item.get("content")))))
             case {"type": "message"}:
-                pass  # instructions of that program, in the role of system or developer
+                pass  # instructions of codex, in the role of system or developer
             case {"type": "reasoning"}:
                 self._rebuilt.model(_reasoning(item))
             case {"type": "function_call", "name": str(name), "arguments": str(arguments), "call_id": str(call_id)}:
@@ -350,7 +350,7 @@ def _parts(content: object) -> Iterator[ContentPart]:
 
 
 def _reasoning(item: Json) -> Reasoning:
-    """Without its id: with one, a provider that stores nothing would look for it in vain."""
+    """Without its id: a provider that stores nothing would look for the id in vain."""
     summary = tuple(SummaryText(text) for text in _texts(item.get("summary")))
     content = tuple(ReasoningText(text) for text in _texts(item.get("content")))
     return Reasoning(summary, content or None, _text_or_none(item.get("encrypted_content")))

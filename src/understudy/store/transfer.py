@@ -1,6 +1,6 @@
-"""A conversation as one file of JSON lines: a header that says what it is, then every entry of the log, in order.
+"""Exports and imports a conversation as one file of JSON lines: a header, then every entry of the log, in order.
 
-Reading checks that the entries make a log that can be stored and shown. Writing them into a store is left to the caller.
+Reading checks that the entries form a log that can be stored and shown. The caller writes them into a store.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,7 +35,7 @@ _decode_entry = msgspec.json.Decoder(Entry).decode
 
 
 class Header(msgspec.Struct, frozen=True):
-    """The first line. `understudy_export` is the version of the format, and the mark by which a file is known."""
+    """The first line. `understudy_export` is the version of the format; it also identifies such a file."""
 
     understudy_export: int
     conversation_id: str
@@ -45,7 +45,7 @@ class Header(msgspec.Struct, frozen=True):
 
 
 class ExportLine(NamedTuple):
-    """One that is not blank, with its number in the file."""
+    """A line that is not blank, with its number in the file."""
 
     number: int
     data: bytes
@@ -53,12 +53,12 @@ class ExportLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """A conversation that was read from a file, not yet in a store."""
+    """A conversation read from a file, not yet in a store."""
 
     conversation_id: ConversationId
     entries: tuple[Entry, ...]
     archived: bool = False
-    notes: tuple[str, ...] = ()  # what a person should know of what was left out
+    notes: tuple[str, ...] = ()  # tell the user what was left out
     unread: tuple[int, ...] = ()  # numbers of lines that could not be read
 
 
@@ -104,7 +104,7 @@ def _read_entries(lines: Iterable[ExportLine], conversation_id: ConversationId) 
     for expected, (number, line) in enumerate(lines, start=1):
         try:
             entry = _decode_entry(line)
-            _encode(entry)  # a number may be too large to be written again
+            _encode(entry)  # fails for numbers that are too large to be written again
         except (ValueError, OverflowError, RecursionError, TypeError) as error:
             raise BadRequest(f"line {number}: {_reason(line, error)}") from None
         if entry.seq != expected or not min(expected - 1, 1) <= entry.parent < entry.seq:
@@ -126,7 +126,7 @@ def _reason(line: bytes, error: Exception) -> str:
 
 
 def with_id(imported: Imported, conversation_id: ConversationId) -> Imported:
-    """The same under another id."""
+    """The same conversation under another id."""
     entries = tuple(_with_record(entry, _renamed(entry.record, conversation_id)) for entry in imported.entries)
     return replace(imported, conversation_id=conversation_id, entries=entries)
 

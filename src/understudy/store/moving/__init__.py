@@ -1,1 +1,1 @@
-"""Moving all conversations from one kind of store into another: every digest and seal is followed on the way."""
+"""Moves all conversations from one kind of store into another, and checks every digest and seal on the way."""

@@ -1,4 +1,4 @@
-"""The store on PostgreSQL, as one end of a move."""
+"""The store on PostgreSQL, as source or target of a move."""
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +22,8 @@ _RECORD = ["int8", "int4", "int4", "text", "float8", "bytea", "bytea"]
 
 class DatabaseEnd:
     def __init__(self, url: str, host: str | None = None) -> None:
-        """What is put here belongs to the host of this name, whose folders it is about; None: to whoever goes on with it first."""
+        """`host`: the host that gets the conversations put here, because it has their folders; None: the first that continues
+        one."""
         self._host = host
         self.place = place_of(url)
         try:
@@ -45,7 +46,7 @@ class DatabaseEnd:
 
     def mark(self, place: str) -> None:
         self._rows("UPDATE about SET moved_to = %s RETURNING 1", place)
-        with self._explained(), self._connection.transaction():  # those that had begun before are over now
+        with self._explained(), self._connection.transaction():  # wait until transactions that began before the mark are over
             self._connection.execute("SELECT pg_advisory_xact_lock(7264, 'about'::regclass::oid::int)")
 
     def unmark(self) -> None:
@@ -118,7 +119,7 @@ class DatabaseEnd:
 
 
 def _folder_of(one: Moved) -> str | None:
-    """As the row for lists says it; None where that cannot be read, which is not judged here."""
+    """The folder that the row for lists names; None if it cannot be read, which others report."""
     try:
         return msgspec.json.decode(one.row[SUMMARY], type=Summary).cwd or None
     except msgspec.MsgspecError:

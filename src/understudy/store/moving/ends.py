@@ -1,4 +1,4 @@
-"""What moving asks of a store, and a conversation as it is moved: row by row as it lies there."""
+"""What a move needs of a store, and a conversation as it is moved, row by row as stored."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
@@ -35,18 +35,18 @@ class Moved(msgspec.Struct):
 
 
 class End(Protocol):
-    """Raises `StoreError`."""
+    """The source or the target of a move. Its methods raise `StoreError`."""
 
     place: str
 
     def held(self) -> Sequence[str]:
-        """Ids of conversations that a process has."""
+        """Ids of conversations that a process holds."""
         ...
 
     def moved_to(self) -> str | None: ...
 
     def mark(self, place: str) -> None:
-        """From now on nobody writes here, whoever has it open."""
+        """From now on refuse all writes, also by processes that have the store open."""
         ...
 
     def unmark(self) -> None: ...
@@ -62,7 +62,7 @@ class End(Protocol):
         ...
 
     def put_all(self, conversations: Iterator[Moved], spending: Sequence[tuple[Any, ...]]) -> None:
-        """All of them, or none."""
+        """Put all of them, or none."""
         ...
 
     def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""The store in a file, as one end of a move."""
+"""The store in a file, as source or target of a move."""
 
 import sqlite3
 from collections.abc import Generator, Iterator, Sequence
@@ -16,10 +16,10 @@ _CHANGES = ("INSERT", "UPDATE", "DELETE")
 
 
 class FileEnd:
-    """Refusing writes is the database's own work, by triggers: whoever has the file open, of whatever version, meets them."""
+    """Triggers in the database refuse writes after a move, so they bind every process that has the file open, of any version."""
 
     def __init__(self, folder: Path) -> None:
-        self._log = SqliteLog(folder)  # makes it, or brings it up to date
+        self._log = SqliteLog(folder)  # creates the store, or upgrades it
         self.place = str(folder / DATABASE)
         self._connection = sqlite3.connect(self.place, timeout=BUSY_SECONDS, isolation_level=None)
 
@@ -124,7 +124,7 @@ def is_there(folder: Path) -> bool:
 
 
 def moved_to(folder: Path) -> str | None:
-    """Without making anything."""
+    """Where the store was moved to. Does not create anything."""
     if not is_there(folder):
         return None
     with closing(FileEnd(folder)) as end:

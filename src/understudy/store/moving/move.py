@@ -1,4 +1,4 @@
-"""All conversations of one store into another, empty one. The store that they come from refuses writes from then on."""
+"""Moves all conversations of one store into another, empty one. From then on the source refuses writes."""
 
 from collections.abc import Callable, Iterator
 
@@ -15,11 +15,11 @@ MOST_NAMED = 5
 class Report(msgspec.Struct, frozen=True):
     conversations: int
     records: int
-    broken: tuple[str, ...]  # what was damaged where it comes from, and is so, to the byte, where it is now
+    broken: tuple[str, ...]  # conversations that were damaged at the source; they were copied byte for byte
 
 
 def move(source: End, target: End, seals: Seals, told: Callable[[int, int], None] | None = None) -> Report:
-    """`told` hears now and then how many of how many are there. Raises `StoreError`, and then nothing has changed."""
+    """`told` is called now and then with how many were moved, of how many. Raises `StoreError`; then nothing has changed."""
     was = source.moved_to()
     if was not in (None, target.place):
         raise StoreError(f"the conversations of {source.place} have moved to {was} already")
@@ -34,7 +34,7 @@ def move(source: End, target: End, seals: Seals, told: Callable[[int, int], None
     _refuse_held(source)
     source.mark(target.place)
     try:
-        _refuse_held(source)  # by somebody who was faster; whoever comes now cannot write
+        _refuse_held(source)  # a process may have claimed one just before the mark; none can from now on
         carried = _Carried(source, seals, told)
         target.put_all(carried.all(), source.spending())
         carried.compare(target)
@@ -74,7 +74,7 @@ class _Carried:
                 self._told(len(self.audits), len(names))
 
     def compare(self, target: End) -> None:
-        """What arrived is read again, and its chain followed: it has to end as it did where it comes from."""
+        """Read back what arrived and check its chain: it has to end as at the source."""
         for name, audited in self.audits.items():
             if target.take(name).audit(self._seals) != audited:
                 raise StoreError(f"conversation {name} is not the same in {target.place}: nobody should use that store")

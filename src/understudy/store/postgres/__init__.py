@@ -1,1 +1,1 @@
-"""The log on PostgreSQL, for several servers. Nothing of it is imported unless the configuration names a database."""
+"""The log on PostgreSQL, for several servers. Imported only if the configuration names a database."""

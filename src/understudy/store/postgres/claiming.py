@@ -1,4 +1,4 @@
-"""Taking conversations, and learning who has them: a process of their host, and no other."""
+"""Claims conversations, and finds who holds one. Only a process of a conversation's host may claim it."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -49,7 +49,7 @@ class Claiming:
         raise NotImplementedError
 
     async def claim(self, conversation_id: ConversationId, known: Position | None = None) -> PostgresClaim | Holder:
-        """`Elsewhere` where it stands on another host, or is claimed by nobody here."""
+        """Returns `Elsewhere` if it belongs to another host, or if this process is a front end, which claims nothing."""
         if self._is_front:
             return await self._where(conversation_id)
         while True:
@@ -81,13 +81,14 @@ class Claiming:
                     found = await self._where(conversation_id)
                     if found.host != self._incarnation.host:
                         return found
-                    continue  # it has been moved here
+                    continue  # it has moved to this host
                 if not has_ended(process):
                     return Holder(pid if is_here(process) else None, since, None if host == self._incarnation.host else host)
                 await self._bury(conversation_id, holder)
 
     async def _where(self, conversation_id: ConversationId) -> Elsewhere:
-        """Of what can be made again from snapshots, no host is waited for for ever: it goes to another one."""
+        """The host of the conversation. If that host is away, but the workspace can be restored from snapshots, it moves to
+        another."""
         rows = await self._rows(WHERE, number_of(conversation_id))
         if not rows:
             raise UnknownConversation(f"no conversation {conversation_id}")
@@ -98,7 +99,7 @@ class Claiming:
         return Elsewhere(host=found[0])
 
     async def _asked(self, conversation_id: ConversationId, calls: list[writes.Call]) -> Row:
-        """What the last one answers."""
+        """The row that the last call returns."""
         return (await self._answer(conversation_id, lambda _: calls, hints=True))[0]
 
     async def _ask_for(self, conversation_id: ConversationId) -> tuple[Row, UUID]:
@@ -122,7 +123,7 @@ class Claiming:
         return found[-1]
 
     async def _bury(self, conversation_id: ConversationId, worker: UUID) -> None:
-        """Its process has ended, on this machine: nobody need wait for its lease."""
+        """Free the claims of a process of this machine that has ended, without waiting for its lease."""
         done: asyncio.Future[BaseException | None] = self._loop.create_future()
         self._submit(conversation_id, lambda _: [("SELECT u_leave(%s)", (worker,))], done.set_result)
         error = await done

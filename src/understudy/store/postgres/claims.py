@@ -1,4 +1,4 @@
-"""Claims of this process: rows of the database, which hold for as long as the lease does."""
+"""The claims of this process: rows of the database that are valid as long as the lease."""
 
 from collections.abc import Callable
 
@@ -10,8 +10,8 @@ class PostgresClaim(CanBeLost):
     def __init__(self, conversation_id: ConversationId, release: Callable[["PostgresClaim"], None]) -> None:
         self.conversation_id = conversation_id
         self.position = NOWHERE
-        self.is_asked_for = False  # that on a conversation which nobody can know of is made with its first record
-        self.is_there = False  # the database has it
+        self.is_asked_for = False  # False: nobody else can know of this conversation, and its first record will make the claim
+        self.is_there = False  # the database has the claim
         self._release = release
 
     def release(self) -> None:

@@ -1,4 +1,4 @@
-"""Connections to the database, and its failures in words for people. The password is in none of them."""
+"""Opens connections to the database, and explains failures in words for people, never with the password."""
 
 import os
 import socket
@@ -12,11 +12,11 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from understudy.errors import StoreError, Unavailable
 
-AWAY = (psycopg.OperationalError, psycopg.InterfaceError, OSError)  # a connection that was lost, or cannot be had
+AWAY = (psycopg.OperationalError, psycopg.InterfaceError, OSError)  # the connection was lost or cannot be opened
 CONNECT_SECONDS = 5
 
-# Of a database that vanishes without a word, this process learns within seconds. So does the database of a process that vanishes:
-# its session would else stay for hours, with whatever it has locked.
+# So that this process notices within seconds that the database has vanished, and the database that this process has: otherwise
+# its session would stay for hours, with all its locks.
 _KEEPALIVES: dict[str, Any] = {
     "keepalives": 1,
     "keepalives_idle": 3,
@@ -28,7 +28,7 @@ _SESSION = (
     "SELECT set_config('tcp_keepalives_idle', '3', false), set_config('tcp_keepalives_interval', '2', false),"
     " set_config('tcp_keepalives_count', '3', false), set_config('tcp_user_timeout', '9000', false),"
     " set_config('lock_timeout', '20s', false), set_config('idle_in_transaction_session_timeout', '30s', false),"
-    # what is acknowledged is on disk; a setting that waits for replicas too stays
+    # acknowledged data must be on disk; a stricter setting, which waits for replicas too, is kept
     " CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', false) END"
 )
 
@@ -36,10 +36,11 @@ _SESSION = (
 def connect(
     url: str, purpose: str, *, prepares: bool = True, made: Callable[[Connection[Any]], None] | None = None
 ) -> Connection[Any]:
-    """Raises one of `AWAY`. `made` is told before it is asked for anything, so that it can be cut while it does not answer.
+    """Connect. Calls `made` before the first statement, so that a connection which does not answer can be cut. Raises one of
+    `AWAY`.
 
-    Without `prepares`, no statement is kept by the database: one that was to be kept with a group that failed would be missing, and
-    the driver would not know.
+    Without `prepares`, the database keeps no prepared statements: one prepared within a group that failed would be missing without
+    the driver's knowledge.
     """
     connection = psycopg.connect(
         url,
@@ -61,13 +62,13 @@ def connect(
 
 
 def cut(connection: Connection[Any]) -> None:
-    """From another thread, under whoever waits for an answer of it: the wait ends with an error."""
+    """Break a connection from another thread, so that the thread which waits for its answer gets an error."""
     with suppress(Exception), socket.socket(fileno=os.dup(connection.fileno())) as held:
         held.shutdown(socket.SHUT_RDWR)
 
 
 def place_of(url: str) -> str:
-    """For people: without the password."""
+    """The address for people, without the password."""
     try:
         known = {**conninfo_to_dict(url)}
     except psycopg.Error:
@@ -79,7 +80,7 @@ def place_of(url: str) -> str:
 
 
 def checked_url(url: str) -> str:
-    """Raises `StoreError` for what is no address of a database. It is not repeated: it may hold a password."""
+    """Raises `StoreError` if it is not the address of a database. The error does not repeat it: it may hold a password."""
     try:
         return make_conninfo(url)
     except psycopg.Error as error:
@@ -91,7 +92,7 @@ def checked_url(url: str) -> str:
 
 
 def explain(error: BaseException, place: str) -> StoreError:
-    """The database's word for a failure, in ours: what is wrong and what to do."""
+    """Explain a failure of the database: what is wrong and what to do."""
     if isinstance(error, StoreError):
         return error
     code = getattr(error, "sqlstate", None) or ""

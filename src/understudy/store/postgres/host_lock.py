@@ -1,7 +1,7 @@
-"""The lock of a host, in its state folder: whoever has it knows that whoever served the host from there before has ended.
+"""The lock of a host, in its state folder: whoever takes it knows that the earlier process of this host has ended.
 
-The kernel frees it with its process. The file has an id, by which the database knows the folder: a host name that is given to
-two machines by mistake has two.
+The kernel frees it with its process. The file has an id by which the database knows the folder, so that it notices when two
+machines have the same host name by mistake.
 """
 
 import fcntl

@@ -1,4 +1,4 @@
-"""Hosts: which process serves one, what waits there for it, and where a front end's new conversations go."""
+"""Hosts: which process serves one, what waits for it, and which one gets a front end's new conversations."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -31,15 +31,15 @@ class HostRow(msgspec.Struct, frozen=True):
     state: str  # ready, draining or away
     conversations: int
     workspaces: int
-    at_work: int = 0  # conversations that its worker has claimed
+    at_work: int = 0  # how many conversations its worker has claimed
 
 
 class Became(msgspec.Struct, frozen=True):
-    """Of a conversation that was to be begun."""
+    """What became of a request to begin a conversation."""
 
     begun: bool
     refused: str | None
-    host: str | None  # that has room for it
+    host: str | None  # the host that has room for it
 
 
 class _Submit(Protocol):
@@ -69,7 +69,7 @@ class Hosts:
 
     @property
     def name(self) -> str:
-        """Ours."""
+        """The name of our host."""
         return self._incarnation.host
 
     @property
@@ -83,10 +83,10 @@ class Hosts:
         return self._incarnation.worker
 
     async def serve(self, disk: UUID, address: str, *, anew: bool) -> UUID | None:
-        """This process serves its host from now on, under this id. None while another one does, whose end is not sure.
+        """Serve the host from now on, under the id that is returned. None while another process may still be serving it.
 
-        The caller has the lock of the folder `disk`, so whoever served it from there has ended. `anew`: it takes new work, whatever
-        was said to the one before.
+        The caller has the lock of the folder `disk`, so the process that served it from there has ended. `anew`: take new work,
+        even if the earlier process was told to drain.
         """
         state = "ready" if anew else None
         call = "SELECT u_serve(%s, %s, %s, %s, %s::text)"
@@ -99,7 +99,7 @@ class Hosts:
         return asked[-1] if (await self._write(None, calls))[0] else None
 
     async def waiting(self) -> Sequence[ConversationId] | None:
-        """Conversations of this host that nobody has, and somebody should. None: it is to be drained."""
+        """Conversations of this host that have work waiting and no holder. None: the host is being drained."""
         query = (
             "SELECT (SELECT state FROM hosts WHERE name = %s), (SELECT coalesce(array_agg(id), '{}'::text[]) FROM u_waiting(%s))"
         )
@@ -107,7 +107,7 @@ class Hosts:
         return None if state == "draining" else [ConversationId(name) for name in names]
 
     async def to_begin(self) -> Sequence[tuple[ConversationId, bytes]]:
-        """What front ends want to have begun here."""
+        """Conversations that front ends ask this host to begin."""
         rows = await self._rows("SELECT id, op FROM u_beginnings(%s)", self.name)
         found = [(ConversationId(row[0]), bytes(row[1])) for row in rows]
         self._to_begin.clear()
@@ -119,14 +119,15 @@ class Hosts:
         await self._write(conversation_id, lambda _: [("SELECT u_refuse_beginning(%s, %s)", (number, why))])
 
     async def discard(self, conversation_id: ConversationId, epoch: int, upto: int) -> None:
-        """Letters that were read under this epoch, and need no record."""
+        """Remove letters that were read under this epoch and need no record."""
         what = Int8(number_of(conversation_id)), Int4(epoch), Int8(upto)
         await self._write(conversation_id, lambda _: [("SELECT u_discard(%s, %s, %s)", what)])
 
     # -- of a front end
 
     async def begin(self, conversation_id: ConversationId, path: str, op: bytes) -> str | None:
-        """Ask for a conversation in this folder. The host that is to begin it; None: no worker has room yet. Raises `HostAway`."""
+        """Ask for a conversation in this folder. Returns the host that will begin it; None if no worker has room. Raises
+        `HostAway`."""
         what = Int8(number_of(conversation_id)), conversation_id, path, op
         row = await self._write(conversation_id, lambda _: [("SELECT * FROM u_begin(%s, %s, %s, %b)", what)])
         host, there = row
@@ -135,12 +136,12 @@ class Hosts:
         return host
 
     async def became_of(self, conversation_id: ConversationId, *, gives_up: bool = False) -> Became:
-        """`gives_up`: from now on nothing does any more."""
+        """What became of the request. `gives_up`: withdraw it if nothing has begun yet."""
         query = "SELECT begun, refused_, host_ FROM u_beginning(%s, %s)"
         return Became(*(await self._rows(query, number_of(conversation_id), gives_up))[0])
 
     async def unplaced(self) -> int:
-        """Workspaces that wait for a worker."""
+        """How many workspaces wait for a worker."""
         query = (
             "SELECT count(*) FROM beginnings WHERE refused IS NULL AND asked > clock_timestamp() - interval '1 minute'"
             " AND (host IS NULL OR NOT u_there(host))"
@@ -150,15 +151,15 @@ class Hosts:
     # -- of whoever asks
 
     async def all(self, name: str | None = None) -> Sequence[HostRow]:
-        """Or the one of this name."""
+        """All hosts, or the one of this name."""
         return [HostRow(*row) for row in await self._rows(HOSTS, name, name)]
 
     async def drain(self, name: str) -> bool:
-        """Nothing new is begun there. False: there is no such host."""
+        """Begin nothing new on that host. False if there is no such host."""
         return bool((await self._write(None, lambda _: [("SELECT u_drain(%s)", (name,))]))[0])
 
     async def _write(self, name: ConversationId | None, calls: Callable[[UUID], list[Call]]) -> Row:
-        """What the last call answers. `name`: of whom others are told."""
+        """Returns the row of the last call. `name`: the conversation that other processes are told about."""
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         found: list[Row] = []
 

@@ -1,7 +1,7 @@
-"""One life of this process as the database knows it: an id, a lease that is renewed, and the claims that hold as long as it does.
+"""One life of this process as the database knows it: an id, a lease that is renewed, and the claims under that lease.
 
-A lease that has ended never comes back: whoever took what was held under it must not meet it again. The process goes on under a
-new id.
+A lease that has ended never comes back, because others may have taken what was claimed under it. The process goes on under a new
+id.
 """
 
 import os
@@ -15,26 +15,26 @@ from psycopg import Connection
 
 from understudy.store.postgres.processes import identity
 
-KEPT = 0.85  # of a lease: after so much of it without a renewal nothing is held any more, before the database gives it away
+KEPT = 0.85  # share of a lease without renewal after which we hold nothing: earlier than the database gives the claims away
 
 
 class Incarnation:
-    """Used by the threads that write and read, and by the event loop, which waits for none of them."""
+    """Used by the reader's and writer's threads, and by the event loop, which never waits for them."""
 
     def __init__(self, lease_seconds: float, host: str) -> None:
         self.lease_seconds = lease_seconds
         self.host = host
         self.worker = uuid4()
         self.is_registered = False
-        self.is_over = False  # nothing is held under this id any more, and the next thing that is written has a new one
+        self.is_over = False  # nothing is held under this id any more; the next write gets a new id
         self.last_group = 0
-        self.on_registered: Callable[[], None] | None = None  # there is a lease to renew
-        self.on_renewed: Callable[[float], None] | None = None  # told until when it holds
+        self.on_registered: Callable[[], None] | None = None  # called when there is a lease to renew
+        self.on_renewed: Callable[[float], None] | None = None  # called with the time until which the lease is valid
         self._renewed = time.monotonic()
         self._lock = Lock()
 
     def register(self, connection: Connection[Any]) -> UUID:
-        """The id under which this process may write. The database knows of it from now on."""
+        """The id under which this process may write; made known to the database if it was not yet."""
         if self.is_registered and not self.is_over:
             return self.worker
         with self._lock:
@@ -52,7 +52,7 @@ class Incarnation:
             return self.worker
 
     def renew(self, connection: Connection[Any]) -> bool:
-        """False where the lease has ended."""
+        """False if the lease has ended."""
         if not self.is_registered or self.is_over:
             return True
         asked = time.monotonic()
@@ -69,7 +69,7 @@ class Incarnation:
 
     @property
     def holds_until(self) -> float:
-        """By our own clock, which no network and no time server can change."""
+        """By our monotonic clock, which neither the network nor a time server can change."""
         return self._renewed + KEPT * self.lease_seconds
 
     def end(self) -> None:

@@ -1,4 +1,4 @@
-"""The event log on PostgreSQL: a thread that writes, one that reads, and an event loop that waits for neither."""
+"""The event log on PostgreSQL: one thread writes, one reads, and the event loop waits for neither."""
 
 import asyncio
 import logging
@@ -50,13 +50,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LEASE_SECONDS = 15.0
-LOOKS = 8  # in the time of a lease: whether it still holds, and whether the database is silent
+LOOKS = 8  # per lease: how often we check that it is still valid, and that the database answers
 
 _POSITION = "epoch, last_seq, EXISTS(SELECT 1 FROM inbox WHERE conversation = conversations.number), id FROM conversations"
 
 
 class PostgresLog(Claiming, Upkeep):
-    """Raises `StoreError` with a text for people whenever the database cannot do what is asked; `Unavailable` where it is away."""
+    """Raises `StoreError` with a text for people if the database fails; `Unavailable` if it cannot be reached."""
 
     shared = True
     is_remote = True
@@ -73,8 +73,8 @@ class PostgresLog(Claiming, Upkeep):
         moves: bool = False,
         audit_key: Path | None = None,
     ) -> None:
-        """`front`: this process claims nothing; `host` is only its name then. `moves`: workspaces that are saved may be made
-        again on another host.
+        """`front`: this process claims nothing, and `host` is only its name. `moves`: saved workspaces may be restored on another
+        host.
         """
         prepare_folder(folder)
         self._place = place_of(url)
@@ -85,8 +85,8 @@ class PostgresLog(Claiming, Upkeep):
         self._held: dict[ConversationId, PostgresClaim] = {}
         self._listening: dict[ConversationId, list[Listener]] = {}
         self._when_left: Listener | None = None
-        self._to_begin: set[ConversationId] = set()  # that a front end has asked for
-        self._time_ahead = time.time() - time.monotonic()  # of what has passed: until the database says what time it is
+        self._to_begin: set[ConversationId] = set()  # conversations that a front end has asked for
+        self._time_ahead = time.time() - time.monotonic()  # wall clock minus monotonic clock, until the database tells its time
         self._closed = False
         self._heads = Heads(self._seals, self._look_at_head)
         self._is_front, self._moves = front, moves
@@ -109,7 +109,7 @@ class PostgresLog(Claiming, Upkeep):
         return DatabaseSearch(self._connected)
 
     def time(self) -> float:
-        """The database's, so that it is the same for all, whatever the clocks of their machines say."""
+        """The database's time, so that all machines agree, whatever their clocks say."""
         return self._time_ahead + time.monotonic()
 
     def _on_tick(self, now: float) -> None:
@@ -175,21 +175,21 @@ class PostgresLog(Claiming, Upkeep):
             for done, error in answers:
                 try:
                     done(error)
-                except Exception:  # the others are told all the same
+                except Exception:  # a failing listener must not keep the others from being called
                     logger.exception("bug in handling what became of a write")
 
-        with suppress(RuntimeError):  # the loop has ended: nobody waits any more
+        with suppress(RuntimeError):  # the loop has ended, so nobody waits any more
             self._loop.call_soon_threadsafe(tell)
 
     def _look_at_head(self, number: int) -> tuple[Any, ...] | None:
-        """On the writer's thread."""
+        """Called on the writer's thread."""
         wanted = "SELECT id, last_seq, digest, seal FROM conversations WHERE number = %s"
         return self._writer.connection.execute(wanted, (number,), binary=True).fetchone()
 
     # -- claims and the lease
 
     def _renewed(self, before: Sequence[PostgresClaim], there: Collection[int]) -> None:
-        """Those that have been taken from us one by one, by an operator's hand for instance, are lost."""
+        """Give up claims that are missing in the database: an operator, for instance, may have taken single ones away."""
         for claim in before:
             name = claim.conversation_id
             if number_of(name) not in there and self._held.get(name) is claim:
@@ -197,16 +197,16 @@ class PostgresLog(Claiming, Upkeep):
                 claim.lose()
 
     def _on_renewed(self, before: Sequence[PostgresClaim], there: Collection[int]) -> None:
-        """On the reader's thread."""
+        """Called on the reader's thread."""
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._renewed, before, there)
 
     def _claims_there(self) -> Sequence[PostgresClaim]:
-        """On the reader's thread."""
+        """Called on the reader's thread."""
         return [claim for claim in tuple(self._held.values()) if claim.is_there]
 
     def _on_lease_ended(self, worker: UUID) -> None:
-        """On any thread."""
+        """Called on any thread."""
         if worker == self._incarnation.worker:
             self._incarnation.end()
             with suppress(RuntimeError):
@@ -220,7 +220,7 @@ class PostgresLog(Claiming, Upkeep):
             claim.lose()
 
     def _look(self) -> None:
-        """Now and then, on the event loop: a thread that waits for the database cannot do it."""
+        """Watch the threads from the event loop, now and then: a thread that waits for the database cannot watch itself."""
         if self._closed:
             return
         self._looks = self._loop.call_later(self._incarnation.lease_seconds / LOOKS, self._look)
@@ -247,18 +247,18 @@ class PostgresLog(Claiming, Upkeep):
 
     @cached_property
     def hosts(self) -> "Hosts":
-        """Who serves which of them, and what waits there."""
+        """Which process serves each host, and what waits there."""
         from understudy.store.postgres.hosts import Hosts
 
         return Hosts(self._rows, self._submit, self._incarnation, self._to_begin)
 
     def listen_for_work(self, told: Listener) -> None:
-        """Be told when something may have been left for this host to do."""
+        """Call `told` when there may be new work for this host."""
         self._when_left = told
         self._reader.listen()
 
     def _on_hint(self, names: Sequence[str] | None, left: bool) -> None:
-        """On the reader's thread."""
+        """Called on the reader's thread."""
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._tell, names, left)
 
@@ -350,7 +350,7 @@ class PostgresLog(Claiming, Upkeep):
 
     def when_renewed(self, told: Callable[[float], None]) -> None:
         def renewed(until: float) -> None:
-            """On any thread."""
+            """Called on any thread."""
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(told, until)
 
@@ -368,7 +368,7 @@ class PostgresLog(Claiming, Upkeep):
         )
 
     def finish(self, timeout: float = 5.0) -> bool:
-        """Write what is queued, and take no more; claims are given up with the last of it. False when that took too long."""
+        """Write what is queued, and accept no more; the last write gives up the claims. False if that took too long."""
         self._closed = True
         return self._handover.finish(timeout)
 

@@ -1,6 +1,6 @@
-"""Which process this is, in words by which another one on the same machine can tell whether it still lives.
+"""Describes this process so that others on the same machine can tell whether it still lives.
 
-So nobody there waits for the lease of a process that was killed.
+They then need not wait for the lease of a process that was killed.
 """
 
 import os
@@ -12,8 +12,8 @@ from pathlib import Path
 
 
 def host_name(folder: Path) -> str:
-    """As the system called this machine when the state folder was first used with a database: containers are called otherwise each
-    time that they are made, and what is in their folders stays theirs.
+    """The host name when the state folder was first used with a database. It is kept, because a container gets a new name each time
+    that it is made, but its folder's conversations stay its own.
     """
     path = folder / "host.name"
     with suppress(OSError, UnicodeDecodeError):
@@ -21,7 +21,7 @@ def host_name(folder: Path) -> str:
             return written
     name = "".join(letter if letter.isascii() and (letter.isalnum() or letter in "._-") else "-" for letter in socket.gethostname())
     name = name[:63] or "localhost"
-    with suppress(OSError):  # it is called so, at least for as long as the system does
+    with suppress(OSError):  # if it cannot be kept, it stays the same at least while the system's name does
         made = path.with_name(f"host.name.{os.getpid()}")
         made.write_text(name + "\n", "ascii")
         made.replace(path)
@@ -30,7 +30,7 @@ def host_name(folder: Path) -> str:
 
 @cache
 def _machine() -> str | None:
-    """This boot of this machine, and the space in which process ids mean the same. None where the system does not tell."""
+    """This boot of this machine, and its PID namespace. None if the system does not tell."""
     if sys.platform != "linux":
         return None
     try:
@@ -46,7 +46,7 @@ def identity() -> str:
 
 
 def has_ended(process: str | None) -> bool:
-    """True only where that is certain: it ran on this machine, and does not any more."""
+    """True only if it is certain: it ran on this machine and is gone."""
     machine = _machine()
     if not process or machine is None or not process.startswith(machine + " "):
         return False
@@ -55,13 +55,13 @@ def has_ended(process: str | None) -> bool:
 
 
 def is_here(process: str | None) -> bool:
-    """Whether its number means the same process to those who are told it here."""
+    """Whether its process id means the same here."""
     machine = _machine()
     return bool(process) and machine is not None and str(process).startswith(machine + " ")
 
 
 def _started(pid: int) -> str:
-    """When it began, in the kernel's own count; nothing for one that has ended, also where nobody has asked how yet."""
+    """When it began, in the kernel's clock ticks; empty if it has ended, or if the system is none that we can ask."""
     try:
         with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
             fields = file.read().rpartition(")")[2].split()

@@ -1,4 +1,4 @@
-"""The thread that reads: questions one after the other on one connection, which also hears hints and renews the lease."""
+"""The thread that reads: runs queries in order on one connection, which also receives hints and renews the lease."""
 
 import logging
 import os
@@ -22,16 +22,16 @@ from understudy.store.postgres.tables import check_version
 
 logger = logging.getLogger(__name__)
 
-RENEWALS = 5  # in the time of a lease
+RENEWALS = 5  # per lease
 AGAIN_SECONDS = 0.2
-LEFT = "left"  # the first word of a hint that something is to be done on this host
+LEFT = "left"  # the first word of a hint that there is work for this host
 WITHOUT_WORK_SECONDS = 60.0
 
 Rows = Sequence[tuple[Any, ...]]
 
 
 class Question:
-    """Answered once, on the reader's thread: by rows, or by the reason why there are none."""
+    """A query. Answered once, on the reader's thread, with rows or an error."""
 
     def __init__(self, query: str, values: Sequence[Any], answered: Callable[[Rows | StoreError], None]) -> None:
         self.query = query
@@ -41,10 +41,9 @@ class Question:
 
 
 class Reader:
-    """`hinted` is told the ids of conversations that others may have changed, or None: perhaps any, and whether something was left
-    for this host to do; `lease_ended`, that it has.
-    Both are called on this thread. `ticked` is given the database's time whenever it was heard, `renewed` which claims there were
-    before the lease was renewed, as `claims_there` says, and the numbers of conversations of which the database has them.
+    """Calls these on its thread: `hinted` with the ids of conversations that others may have changed (None: perhaps any) and
+    whether there may be new work for this host; `lease_ended`; `ticked` with the database's time whenever it was read; `renewed`
+    with the claims that `claims_there` gave before the lease was renewed, and the numbers of those that the database has.
     """
 
     def __init__(
@@ -70,10 +69,10 @@ class Reader:
         self._patience = patience
         self._connection: Connection[Any] | None = None
         self._was_connected = False
-        self._is_away = False  # and that was said
+        self._is_away = False  # we cannot reach the database, and have logged it
         self._wants_hints = self._listens = False
         self._questions: deque[Question] = deque()
-        self._at_work_since: float | None = None  # None: it waits for something to do
+        self._at_work_since: float | None = None  # None: it waits for work
         self._renew_at = 0.0
         self._ending = False
         self._wake_end, self._waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK) if hasattr(os, "pipe2") else _pipe()
@@ -87,7 +86,7 @@ class Reader:
             self._refuse_the_rest()
 
     def listen(self) -> None:
-        """From now on, hints are wanted."""
+        """Receive hints from now on."""
         if not self._wants_hints:
             self._wants_hints = True
             self.wake()
@@ -100,13 +99,13 @@ class Reader:
         self._thread.join(timeout)
 
     def look(self) -> None:
-        """Called by the event loop now and then: a database that is silent for longer than anybody waits is not waited for."""
+        """Called by the event loop now and then: cuts the connection if the database has not answered for too long."""
         since, connection = self._at_work_since, self._connection
         if since is not None and connection is not None and time.monotonic() - since > self._patience:
             cut(connection)
 
     def wake(self) -> None:
-        with suppress(OSError):  # it is full, so the thread wakes anyway; or it is closed
+        with suppress(OSError):  # a full pipe wakes the thread anyway; a closed one need not
             os.write(self._waker, b"!")
 
     # -- the thread
@@ -118,7 +117,7 @@ class Reader:
                     self._serve()
                 except (*AWAY, StoreError) as error:
                     self._lose(error)
-        except BaseException:  # not known to happen; nobody must wait for a thread that is gone
+        except BaseException:  # should not happen; but nobody must wait for a thread that is gone
             logger.critical("the thread that reads from %s has died; restart the server", self._place, exc_info=True)
         finally:
             self._disconnect()
@@ -129,7 +128,7 @@ class Reader:
             os.close(waker)
 
     def _serve(self) -> None:
-        """Until the connection is lost. Raises one of `AWAY`."""
+        """Work until the connection is lost. Raises one of `AWAY`."""
         if not (self._questions or self._wants_hints or self._incarnation.is_registered):
             self._sleep(None)
             return
@@ -150,9 +149,9 @@ class Reader:
                 self._sleep(connection)
 
     def _sleep(self, connection: Connection[Any] | None) -> None:
-        """Until there is something to do, or to hear."""
+        """Sleep until there is a query or a hint."""
         timeout = max(0.0, self._renew_at - time.monotonic()) if connection is not None else WITHOUT_WORK_SECONDS
-        watched = select.poll()  # unlike `select`, with any number of open files
+        watched = select.poll()  # unlike `select`, it works with descriptors above 1024
         watched.register(self._wake_end, select.POLLIN)
         if connection is not None:
             watched.register(connection.fileno(), select.POLLIN)
@@ -188,7 +187,7 @@ class Reader:
         assert found is not None
         connection.execute(SQL("LISTEN {}").format(Identifier(found[0])))
         self._listens = True
-        self._hinted(None, True)  # what was said while nobody listened
+        self._hinted(None, True)  # hints may have been missed while we did not listen
 
     def _renew(self, connection: Connection[Any]) -> None:
         self._renew_at = time.monotonic() + self._incarnation.lease_seconds / RENEWALS
@@ -197,7 +196,7 @@ class Reader:
             logger.error("the lease of this process at %s has ended", self._place)
             self._lease_ended()
         if (self._wants_hints and not self._incarnation.is_registered) or self._incarnation.is_over:
-            self._incarnation.register(connection)  # those who listen are to be told
+            self._incarnation.register(connection)  # only if hints are wanted
         found = connection.execute("SELECT extract(epoch FROM clock_timestamp())::float8").fetchone()
         if found is not None:
             self._ticked(found[0])
@@ -228,7 +227,7 @@ class Reader:
             question.answered(rows)
 
     def _lose(self, error: Exception) -> None:
-        """The connection, or it could not be had. Who has waited for long enough is told."""
+        """The connection was lost or cannot be opened. Fails the queries that have waited for too long."""
         self._disconnect()
         self._at_work_since = None
         if self._ending:
@@ -242,7 +241,7 @@ class Reader:
             else:
                 self._questions.append(question)
         if first and not self._questions:
-            self._wants_hints = False  # until somebody asks again
+            self._wants_hints = False  # until somebody listens again
             return
         if not self._is_away:
             self._is_away = True

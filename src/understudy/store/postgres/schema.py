@@ -1,7 +1,7 @@
-"""The tables, and the functions by which they are written: one call for each thing that is written, one transaction for many.
+"""The tables, and the functions that write them: one call for each write, one transaction for many.
 
-A change of this schema expands first and contracts a version later: `min_reader` is the oldest version of understudy's schema whose
-builds may go on to use the tables. Functions are replaced where they stand; one that needs other arguments gets another name.
+A change of this schema first adds and removes only a version later: `min_reader` is the oldest schema version whose builds may
+still use the tables. Functions are replaced in place; one that needs other arguments gets a new name.
 """
 
 VERSION = 3
@@ -65,7 +65,7 @@ MIGRATIONS: tuple[str, ...] = (
         PRIMARY KEY(name, day)
     );
     """,
-    # What can be found by a search: words of texts, made by whoever searches.
+    # The search index: words of texts, added by the process that searches.
     """
     CREATE TABLE texts(
         place bigint NOT NULL,                 -- rises with time
@@ -81,7 +81,7 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE INDEX texts_by_place ON texts(place);
     CREATE TABLE indexed(conversation bigint PRIMARY KEY, upto int NOT NULL, folder text NOT NULL);
     """,
-    # Which machine has the files of a conversation, and which process serves them there.
+    # Which host has the files of a conversation, and which process serves it.
     """
     CREATE TABLE hosts(
         name text PRIMARY KEY,
@@ -114,7 +114,7 @@ MIGRATIONS: tuple[str, ...] = (
     """,
 )
 
-# Made anew by each `store init`, in this order.
+# Made again by each `store init`, in this order.
 FUNCTIONS = """
 CREATE OR REPLACE FUNCTION u_refuse(code text, why text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN

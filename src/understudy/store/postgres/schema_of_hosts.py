@@ -1,6 +1,6 @@
 """Functions of the database about hosts: who serves one, what waits there, and where new workspaces go.
 
-The name of a front end begins with `front `, which no host's does: nothing is ever there.
+A front end's name begins with `front `, which no host's name does, so no conversation is ever placed there.
 """
 
 FUNCTIONS_OF_HOSTS = """

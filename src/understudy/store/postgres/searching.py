@@ -1,7 +1,6 @@
-"""Search in a database: the words of each text are a row of its own, made by whoever searches, before it searches.
+"""Search in a database: the words of each text are a row of their own, added by the process that searches, just before it does.
 
-An append pays nothing for it. What was committed before the search was asked for is found, and a conversation that is deleted takes
-its words with it.
+So appending costs nothing extra. A search finds all that was committed before it began. Deleting a conversation deletes its words.
 """
 
 import asyncio
@@ -26,9 +25,9 @@ from understudy.store.search.texts import folder_of, shortened, text_of
 from understudy.store.search.words import Question, Term, read_question, words_of
 
 STEP_CONVERSATIONS = 16
-STEP_RECORDS = 256  # of one conversation
-MOST_POSITIONS = 16_383  # that PostgreSQL knows
-IN_ONE_MICROSECOND = 1024  # places
+STEP_RECORDS = 256  # of one conversation, per step
+MOST_POSITIONS = 16_383  # PostgreSQL's highest position of a word
+IN_ONE_MICROSECOND = 1024  # places in the order of texts, per microsecond
 _UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, RecursionError)
 
 _BEHIND = """
@@ -50,13 +49,13 @@ _FOUND = """
 
 
 class DatabaseSearch:
-    """`connected` gives a connection for one task, whose failures it explains."""
+    """`connected` opens a connection for one task, and explains its failures."""
 
     def __init__(self, connected: Callable[[], AbstractContextManager[Connection[Any]]]) -> None:
         self._connected = connected
 
     async def find(self, wanted: Wanted, mask: Mask, patience: float = PATIENCE_SECONDS) -> Found:
-        question = read_question(wanted.words)  # what is wrong with it is told before any work
+        question = read_question(wanted.words)  # a bad question fails before any work is done
         if not all(_can_be_kept(text) for text in (wanted.owner, wanted.folder)):
             return Found((), None)
         before = (1 << 63) - 1 if wanted.cursor is None else read_cursor(wanted.cursor)
@@ -77,7 +76,7 @@ class DatabaseSearch:
 
 
 def _can_be_kept(text: str | None) -> bool:
-    """What is no UTF-8 is in no database."""
+    """A text that is not valid UTF-8 cannot be in a database."""
     return text is None or ("\0" not in text and is_unicode(text))
 
 
@@ -99,12 +98,12 @@ def _text(data: bytes) -> Any:
 def _record(data: bytes) -> Record | None:
     try:
         return record_decoder()(unpacked(data))
-    except _UNREADABLE:  # whoever reads the conversation is told
+    except _UNREADABLE:  # damage is reported to whoever reads the conversation
         return None
 
 
 def _catch_up(connection: Connection[Any]) -> bool:
-    """A step, by one at a time. False where nothing was left to do."""
+    """Index one step, one process at a time. False if nothing was left to do."""
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(7266, 'about'::regclass::oid::int)")
         behind = connection.execute(_BEHIND, (STEP_CONVERSATIONS,), binary=True).fetchall()
@@ -119,7 +118,7 @@ def _catch_up(connection: Connection[Any]) -> bool:
 
 
 def _worked(records: Sequence[Sequence[Any]], folder: str) -> Iterator[tuple[Sequence[Any], Record | None, str]]:
-    """Each with the folder in which the conversation works from it on."""
+    """Each record with the folder in which the conversation works from it on."""
     for row in records:
         record = _record(row[2])
         if record is not None:
@@ -138,7 +137,7 @@ def _texts(number: int, records: Sequence[Sequence[Any]], folder: str) -> Iterat
 
 
 def as_vector(words: Sequence[str]) -> str:
-    """In PostgreSQL's form. Words have only letters and digits."""
+    """In PostgreSQL's syntax. Words contain only letters and digits."""
     places: dict[str, list[str]] = {}
     for place, word in enumerate(words, start=1):
         places.setdefault(word, []).append(str(min(place, MOST_POSITIONS)))

@@ -1,4 +1,4 @@
-"""Making the tables, bringing older ones up to date, and refusing those that are newer than this build knows."""
+"""Makes the tables, upgrades older ones, and refuses those that are newer than this build knows."""
 
 from typing import Any, cast
 
@@ -13,7 +13,7 @@ _ONE_AT_A_TIME = 7265
 
 
 def init_tables(connection: Connection[Any], place: str) -> int | None:
-    """In one transaction. The version that was there before; None: nothing was."""
+    """Make or upgrade the tables in one transaction. Returns the earlier version; None if there were no tables."""
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_ONE_AT_A_TIME,))
         before = _version(connection)
@@ -33,7 +33,7 @@ def init_tables(connection: Connection[Any], place: str) -> int | None:
 
 
 def check_version(connection: Connection[Any], place: str) -> None:
-    """Raises `StoreError` unless these are tables that this build knows how to use."""
+    """Raises `StoreError` unless this build can use these tables."""
     found = _version(connection)
     if found is None:
         raise StoreError(f"conversation store: {place} has no tables of ours yet: run `understudy store init`")

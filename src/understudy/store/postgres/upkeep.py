@@ -1,4 +1,4 @@
-"""Looking after the conversations in a database: counting, checking, following their chains of digests."""
+"""Maintains the conversations in a database: counts and checks them, and verifies their chains of digests."""
 
 import asyncio
 from collections.abc import Generator, Iterator, Sequence
@@ -22,7 +22,7 @@ _RECORDS = "SELECT seq, parent, turn, at, data, digest FROM records WHERE conver
 
 
 class Upkeep:
-    """The part of a log that looks after it. What may take long is asked on a connection of its own: nothing else waits for it."""
+    """The part of a log for maintenance. Slow queries get a connection of their own, so that nothing else waits for them."""
 
     _url: str
     _place: str
@@ -41,19 +41,19 @@ class Upkeep:
         return int((await self._rows("SELECT count(*) FROM conversations"))[0][0])
 
     async def size(self) -> int:
-        """What the tables take, with their indexes, and with the room that deleted rows have left."""
+        """Bytes of the tables with their indexes, and with the free space that deleted rows left."""
         names = "('conversations'), ('records'), ('said'), ('inbox'), ('claims'), ('workers'), ('older_digests'), ('texts')"
         return int((await self._rows(f"SELECT sum(pg_total_relation_size(t::regclass))::bigint FROM (VALUES {names}) x(t)"))[0][0])
 
     async def used(self) -> int:
-        """Nothing by which anything may be deleted: rows that were deleted go on to take room, until the database uses it again."""
+        """Always 0, so no limit on the size ever deletes anything: deleted rows keep taking space until the database reuses it."""
         return 0
 
     async def shrink(self) -> int:
-        return 0  # the database does that by itself
+        return 0  # the database frees space by itself
 
     async def check(self) -> str:
-        """PostgreSQL looks after its own pages; that the tables are there and answer is all that can be asked here."""
+        """Only whether the tables answer: PostgreSQL checks its pages itself."""
         await self._rows("SELECT version FROM about")
         return "ok"
 
@@ -91,7 +91,7 @@ class Upkeep:
 
     @contextmanager
     def _one_moment(self) -> Generator[Connection[Any]]:
-        """As everything stood at one moment, whoever writes meanwhile."""
+        """A view of everything at one moment, even while others write."""
         with self._connected() as connection:
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             yield connection
@@ -107,7 +107,7 @@ class Upkeep:
 
 
 def _records(connection: Connection[Any], number: int) -> tuple[Iterator[tuple[Any, ...]], bytes]:
-    """Texts as bytes, as the walks along a chain expect them; and the digests of records from before there were any."""
+    """Rows with texts as bytes, as the check of a chain expects them; and the digests of records from before there were any."""
     older = connection.execute("SELECT digests FROM older_digests WHERE conversation = %s", (number,), binary=True).fetchone()
 
     def rows() -> Iterator[tuple[Any, ...]]:

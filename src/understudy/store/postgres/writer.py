@@ -1,7 +1,7 @@
-"""The thread that writes: jobs that wait together are one transaction, sent as a whole, in one round trip.
+"""The thread that writes: all waiting jobs become one transaction, sent in one round trip.
 
-A connection may be lost while a transaction is on its way, and nobody hears what became of it. Each has a number of its own, and
-counts only behind the one before it: sent again, it is done at most once, and the number of the last one tells which it was.
+A connection may be lost during a transaction, so that we never learn the outcome. So transactions are numbered, and each is valid
+only after the one before it: sent again, it takes effect at most once, and the database's last number says whether it did.
 """
 
 import logging
@@ -31,8 +31,8 @@ from understudy.store.postgres.writes import Call, number_of
 logger = logging.getLogger(__name__)
 
 MOST_IN_ONE_COMMIT = 512
-MOST_NAMED = 150  # conversations in one hint, which has at most 8,000 bytes
-AGAIN_SECONDS = 0.2  # between two tries to reach a database that is away
+MOST_NAMED = 150  # conversations per hint, which can have 8,000 bytes
+AGAIN_SECONDS = 0.2  # between two attempts to reach the database
 
 Row = tuple[Any, ...]
 Answer = tuple[Committed, BaseException | None]
@@ -40,16 +40,16 @@ Answer = tuple[Committed, BaseException | None]
 
 class Job(msgspec.Struct):
     conversation_id: ConversationId
-    calls: Callable[[UUID], list[Call]]  # for the worker whose transaction it is
+    calls: Callable[[UUID], list[Call]]  # makes the calls for the worker whose transaction it is
     done: Committed | None
-    answered: Callable[[Row, UUID], None] | None = None  # on the writer's thread, once it is committed: the row of the last call
-    hints: bool = True  # others are told to look
+    answered: Callable[[Row, UUID], None] | None = None  # writer's thread, after the commit: the last call's row
+    hints: bool = True  # tell other processes to look
     since: float = 0.0
 
 
 class Writer:
-    """`deliver` brings outcomes back to the event loop; it is called from this thread. `patience`: so many seconds a job waits for
-    a database that is away.
+    """`deliver` brings outcomes back to the event loop; it is called from this thread. `patience`: how many seconds a job waits for
+    a database that cannot be reached.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Writer:
         lease_ended: Callable[[UUID], None],
         patience: float,
     ) -> None:
-        self.timed: Callable[[float], None] | None = None  # told how many seconds each commit took
+        self.timed: Callable[[float], None] | None = None  # called with the seconds that each commit took
         self._url = url
         self._place = place
         self._incarnation = incarnation
@@ -88,21 +88,21 @@ class Writer:
             self._refuse_the_rest()
 
     def close(self, timeout: float) -> bool:
-        """Write what is queued, then stop. False when the database did not keep up within `timeout`."""
+        """Write what is queued, then stop. False if the database did not keep up within `timeout`."""
         self._closing_since = self._closing_since or time.monotonic()
         self._jobs.put(None)
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
     def look(self) -> None:
-        """Called by the event loop now and then: a database that is silent for longer than anybody waits is not waited for."""
+        """Called by the event loop now and then: cuts the connection if the database has not answered for too long."""
         at_work, connection = self._at_work, self._connection
         if at_work and connection is not None and time.monotonic() - at_work[0].since > self._patience:
             cut(connection)
 
     @property
     def connection(self) -> Connection[Any]:
-        """For this thread. Raises one of `AWAY`."""
+        """The connection, for this thread. Raises one of `AWAY`."""
         if self._connection is None or self._connection.closed:
             connect(self._url, "write", prepares=False, made=self._keep)
             self._was_connected = True
@@ -124,7 +124,7 @@ class Writer:
                     self._answer(group, self._write(group))
                 self._at_work = []
             self._leave()
-        except BaseException:  # not known to happen; if it does, nobody must wait for a thread that is gone
+        except BaseException:  # should not happen; but nobody must wait for a thread that is gone
             logger.critical("the thread that writes to %s has died; restart the server", self._place, exc_info=True)
         finally:
             self._disconnect()
@@ -133,7 +133,7 @@ class Writer:
             self._refuse_the_rest()
 
     def _gather(self, group: list[Job]) -> bool:
-        """What waits, into `group`. True when there will be no more."""
+        """Collect the waiting jobs into `group`. True if there will be no more."""
         jobs = self._jobs.get()
         while jobs is not None:
             group += jobs
@@ -161,7 +161,7 @@ class Writer:
             self._deliver(answers)
 
     def _write(self, group: list[Job]) -> list[BaseException | None]:
-        """Together, or each alone where that fails: one bad job must not take the others with it."""
+        """Write all together, or one by one if that fails: one bad job must not spoil the others."""
         try:
             began = time.perf_counter()
             self._commit_patiently(group)
@@ -189,7 +189,7 @@ class Writer:
         return explain(error, self._place)
 
     def _commit_patiently(self, group: list[Job]) -> None:
-        """Raises what the database says of one of them, or `Unavailable`."""
+        """Raises the database's error about one of the jobs, or `Unavailable`."""
         mine, was_sent = _draw(), False
         until = group[0].since + self._patience
         leases = 0
@@ -197,13 +197,13 @@ class Writer:
             try:
                 connection = self.connection
                 worker = self._incarnation.register(connection)
-                calls = [job.calls(worker) for job in group]  # they may have to ask for something first
+                calls = [job.calls(worker) for job in group]  # may run queries first
                 was_sent = True
                 rows = self._send(connection, group, calls, worker, mine)
             except psycopg.Error as error:
                 if error.sqlstate == schema.OTHER_GROUP:
                     self._roll_back()
-                    if self._find_last() == mine:  # it was done when we did not hear of it
+                    if self._find_last() == mine:  # the commit succeeded, but the answer was lost
                         self._redo_questions(group)
                         return
                     continue
@@ -226,7 +226,7 @@ class Writer:
                 return
 
     def _wait(self, error: Exception, until: float, *, was_sent: bool) -> None:
-        """Before another try. Raises `Unavailable` once nobody waits any longer."""
+        """Wait before the next attempt. Raises `Unavailable` if the jobs have waited for too long."""
         self._not_written()
         self._disconnect()
         closing = self._closing_since
@@ -237,7 +237,7 @@ class Writer:
         time.sleep(AGAIN_SECONDS)
 
     def _send(self, connection: Connection[Any], group: list[Job], calls: list[list[Call]], worker: UUID, mine: int) -> list[Row]:
-        """All of it in one go. The rows that the last call of each job gave."""
+        """Send all as one transaction. Returns the rows of each job's last call."""
         cursors: list[Any] = []
         numbers = {number_of(job.conversation_id) for job in group}
         names = dict.fromkeys(job.conversation_id for job in group if job.hints)
@@ -258,16 +258,16 @@ class Writer:
         return [cursor.fetchone() for cursor in cursors]
 
     def _find_last(self) -> int | None:
-        """And go on behind it."""
+        """The number of the last transaction; the next one continues from it."""
         found = self.connection.execute("SELECT last FROM groups WHERE worker = %s", (self._incarnation.worker,)).fetchone()
-        if found is None:  # our row was swept away with the worker's
+        if found is None:  # our row was deleted with the worker's
             self._lease_ended(self._incarnation.worker)
             return None
         self._incarnation.last_group = found[0]
         return found[0]
 
     def _redo_questions(self, group: list[Job]) -> None:
-        """What was asked under a transaction whose answer was lost: asked again, which changes nothing."""
+        """Queries of a transaction whose answer was lost are run again; they change nothing."""
         asked = [job for job in group if job.answered is not None]
         if asked:
             self._commit_patiently(asked)
@@ -283,7 +283,7 @@ class Writer:
             self._disconnect()
 
     def _leave(self) -> None:
-        """What was held is free, and others are told."""
+        """Give up what we hold, and tell others."""
         if not self._incarnation.is_registered or self._connection is None or self._connection.closed:
             return
         worker = self._incarnation.worker
@@ -301,7 +301,7 @@ class Writer:
 
 
 def _is_away(error: psycopg.Error, connection: Connection[Any] | None) -> bool:
-    """Not what it says of a statement."""
+    """Whether the connection failed, rather than a statement."""
     return isinstance(error, AWAY) and (connection is None or connection.closed or connection.broken or error.sqlstate is None)
 
 

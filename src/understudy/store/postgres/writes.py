@@ -1,4 +1,4 @@
-"""What can be written, each as calls of the functions of `schema`."""
+"""All kinds of writes, as calls of the functions in `schema`."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -22,15 +22,14 @@ Head = tuple[bytes, bytes]  # the last digest, and its seal
 
 
 def number_of(conversation_id: str) -> int:
-    """63 bits of the UUID: key of the rows."""
+    """63 bits of the UUID, the key of the rows."""
     return int(conversation_id.replace("-", "")[:16], 16) >> 1
 
 
 class Heads:
-    """The last digests of conversations that are written to here. Each was read under the claim under which it is used, or written
-    since.
+    """The last digests of conversations that this process writes to. Each was read under the claim that uses it, or written since.
 
-    What follows a head without a good seal is not sealed, or the next turn would cover up a forgery.
+    After a head without a valid seal nothing more is sealed, because that would cover up a forgery.
     """
 
     def __init__(self, seals: Seals, look: Callable[[int], tuple[Any, ...] | None]) -> None:
@@ -61,12 +60,12 @@ class Heads:
         return self._seals.make(name, last_seq, digest)
 
     def forget(self) -> None:
-        """Something was not written after all."""
+        """Forget all: a write has failed."""
         self._known.clear()
 
 
 def append(batch: Batch, worker: UUID, heads: Heads, *, keeps: bool, asked_for: bool = False) -> list[Call]:
-    """`keeps`: a conversation that is made goes on to be claimed; `asked_for`: a front end waits for it."""
+    """`keeps`: a conversation that this creates stays claimed; `asked_for`: a front end waits for it."""
     number, first, last = number_of(batch.conversation_id), batch.entries[0], batch.entries[-1]
     digest, is_sealed = (FIRST, True) if batch.creates else heads.find(number, batch.epoch, batch.previous_seq)
     encoded = batch.encoded or [_encode(entry.record) for entry in batch.entries]
@@ -109,7 +108,7 @@ def _settle(batch: Batch, number: int, *, asked_for: bool) -> list[Call]:
 
 
 def said(conversation_id: ConversationId, epoch: int, saved: SavedText, *, adds: bool) -> list[Call]:
-    """Of one who was overtaken, or of a conversation that was deleted, nothing is kept. Nobody need be told of it."""
+    """Silently dropped if the claim is lost or the conversation deleted."""
     printed = piece = None
     if saved.outputs:
         printed = packed(_encode(SavedText(saved.after, outputs=saved.outputs)), PACKED_PIECE)

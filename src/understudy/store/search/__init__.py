@@ -1,1 +1,1 @@
-"""Finding what was said and run: an index beside the log, kept in step with it, and made anew where it is missing."""
+"""Finds what was said and run: an index beside the log, kept up to date, and rebuilt if it is missing."""

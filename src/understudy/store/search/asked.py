@@ -1,4 +1,4 @@
-"""What a search is asked for and what it finds, whatever the log is kept in. `since` is read as people spell it."""
+"""What a search asks for and finds, for any kind of store. `since` is parsed here from what people type."""
 
 import base64
 import re
@@ -15,17 +15,17 @@ from understudy.protocol.ids import ConversationId
 
 PATIENCE_SECONDS = 20.0
 
-Mask = Callable[[str], str]  # a text without the secrets in it
+Mask = Callable[[str], str]  # removes secrets from a text
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     words: str  # as they were typed
-    folder: str | None = None  # said while the conversation worked in it, or below it
+    folder: str | None = None  # only what was said while the conversation worked in this folder or below it
     since: float | None = None
     role: SearchRole | None = None
     limit: int = 20
     cursor: str | None = None
-    owner: str | None = None  # whose conversations; None: everybody's
+    owner: str | None = None  # the owner of the conversations; None: all owners
 
 
 class Hit(msgspec.Struct, frozen=True):
@@ -38,7 +38,7 @@ class Hit(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """The newest first. Where there is a `next`, older ones may follow: also after a page with few hits, or none."""
+    """The newest hits first. With `next` there may be older ones, even if this page has few hits or none."""
 
     hits: tuple[Hit, ...]
     next: str | None
@@ -48,8 +48,8 @@ class Search(Protocol):
     """Finds words in the logs of a store."""
 
     async def find(self, wanted: Wanted, mask: Mask, patience: float = PATIENCE_SECONDS) -> Found:
-        """In all that was committed before. Raises `BadRequest` for what cannot be searched for, and `StoreError`: also where an
-        index has to be made first, and that takes longer than the patience.
+        """Search all that was committed before. Raises `BadRequest` if the question is bad, and `StoreError`, also if the index
+        must be built first and that takes longer than `patience`.
         """
         ...
 
@@ -63,7 +63,7 @@ def write_cursor(place: int) -> str:
 
 
 def read_cursor(text: str) -> int:
-    """Raises `BadRequest`. One that was made up says only where to go on."""
+    """Raises `BadRequest`. A forged cursor does no harm: it only says where to go on."""
     try:
         return msgspec.json.decode(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)), type=_Cursor).place
     except (ValueError, msgspec.MsgspecError):

@@ -1,4 +1,4 @@
-"""The index of a store, brought up to the log a step at a time, and asked. Steps are for a thread, and take some milliseconds."""
+"""The index of a store: updated from the log in steps of some milliseconds, to be run on a thread; and queried."""
 
 import logging
 import secrets
@@ -22,15 +22,16 @@ from understudy.store.sqlite.writer import explain
 
 logger = logging.getLogger(__name__)
 
-STEP_CHARACTERS = 256 * 1024  # of text, about a quarter of a tenth of a second
+STEP_CHARACTERS = 256 * 1024  # characters of text per step, about 25 milliseconds
 STEP_CONVERSATIONS = 64
-MOST_LOOKED_AT = 2000  # texts, for one page
+MOST_LOOKED_AT = 2000  # texts per page
 NEWEST = (1 << 63) - 1
 _DAMAGES = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_IOERR", "SQLITE_CANTOPEN", "SQLITE_READONLY")
 
 
 class Done(msgspec.Struct, frozen=True):
-    """A conversation that is in the index as it stood then; None: it is gone, and forgotten. Of a damaged one as the row has it."""
+    """A conversation that is in the index as it was then; None: it is deleted, and forgotten. For a damaged one, the row's
+    values."""
 
     conversation: int
     stood: Standing | None = None
@@ -39,19 +40,19 @@ class Done(msgspec.Struct, frozen=True):
 class Step(msgspec.Struct, frozen=True):
     done: tuple[Done, ...]
     more: bool  # whether there is more to do
-    reached: bytes = b""  # what the log is to note with that
+    reached: bytes = b""  # the mark that the log should note
 
 
 class NotOfThisStore(Exception):
-    """The index is new, or was made for another state of the store: everything is missing in it."""
+    """The index is new, or belongs to another state of the store, so it lacks everything."""
 
 
 class IndexLost(StoreError):
-    """It was damaged, replaced or removed, and is made anew by whoever asks again."""
+    """The index was damaged, replaced or removed; the next search rebuilds it."""
 
 
 class Index:
-    """Raises `StoreError`. From any thread."""
+    """May be called from any thread. Raises `StoreError`."""
 
     def __init__(self, database: Path) -> None:
         self._database = database
@@ -73,8 +74,8 @@ class Index:
     # -- steps
 
     def begin_anew(self) -> bytes | None:
-        """Empties it, of which nobody sees anything before `end_anew`. The log is to note this mark meanwhile, and all of its
-        conversations as missing. None where another process has been first.
+        """Empty the index; nobody sees the new content before `end_anew`. Meanwhile the log should note the returned mark, and that
+        the index lacks all conversations. None if another process was first.
         """
         with self._lock:
             try:
@@ -101,7 +102,7 @@ class Index:
                 raise self._explain(error) from error
 
     def catch_up(self, *, only_deleted: bool = False) -> Step:
-        """Raises `NotOfThisStore` too."""
+        """Also raises `NotOfThisStore`."""
         with self._lock:
             try:
                 file, log = self._open()
@@ -130,13 +131,13 @@ class Index:
             file.commit()
         finally:
             file.roll_back()
-        if not file.is_there:  # the log must not be told what nobody will find
+        if not file.is_there:  # do not report as indexed what nobody can find
             raise self._lost()
         return Step(tuple(done), more=True, reached=reached)
 
     @staticmethod
     def _bring_up(file: IndexFile, log: LogReader, conversation: int, room: int) -> tuple[Done | None, int]:
-        """One that is damaged in a way that nobody foresaw is left out: it must not hide the others."""
+        """A conversation with unexpected damage is left out: it must not hide the others."""
         standing = log.standing(conversation)
         file.mark_place()
         try:
@@ -151,7 +152,7 @@ class Index:
             return Done(conversation, standing), 1
 
     def close_holes(self) -> bool:
-        """A step of taking words of what was forgotten out of the file. False when there are none left."""
+        """Remove some words of forgotten texts from the file. False if none are left."""
         with self._lock:
             try:
                 file, _ = self._open()

@@ -33,7 +33,7 @@ MARK = 16  # bytes
 MOST_FOLDERS = 64  # a folder and those above it
 
 _MARKS: dict[SearchRole, str] = {"user": "u", "assistant": "a", "command": "c", "patch": "p", "tool": "t"}
-_LOCAL = "local"  # among the folders of what belongs to the user of the machine
+_LOCAL = "local"  # stands for the owner of all that belongs to the user of the machine
 _TABLES = (
     "CREATE TABLE facts(mark BLOB NOT NULL, steps INTEGER NOT NULL DEFAULT 0, holes INTEGER NOT NULL DEFAULT 0)",
     "CREATE TABLE owners(number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
@@ -90,7 +90,7 @@ class IndexFile:
         self._size = found.st_size
 
     def _prepare(self) -> None:
-        self._connection.execute("PRAGMA synchronous = FULL")  # the log is told what is here, and believes it
+        self._connection.execute("PRAGMA synchronous = FULL")  # the log trusts what is reported as indexed, so it must be on disk
         self._connection.execute("PRAGMA secure_delete = ON")
         if self._version() != 0:
             return
@@ -258,7 +258,7 @@ class IndexFile:
             return
         found = "SELECT rowid FROM words WHERE words MATCH ? AND rowid >= ? AND rowid < ? ORDER BY rowid DESC"
         query = "SELECT conversation, seq FROM texts WHERE place = ?"
-        with closing(self._connection.execute(found, (match, oldest, newest))) as places:  # open, it keeps others from writing
+        with closing(self._connection.execute(found, (match, oldest, newest))) as places:  # an open query blocks writers
             for (place,) in places:
                 row: tuple[int, int] | None = self._connection.execute(query, (place,)).fetchone()
                 if row is not None:
@@ -268,7 +268,7 @@ class IndexFile:
         """The query for FTS5; None if nothing can match."""
         if owner is None or owner == LOCAL_NAME:
             match = f"everyones : ({as_match(question, [_MARKS[role] for role in roles])})"
-            if owner is not None:  # words do not stand there twice for the owner of nearly everything
+            if owner is not None:  # words of the owner of nearly everything are indexed only once
                 match = f'folders : "{_LOCAL}" AND ({match})'
         elif (number := self._find_owner(owner)) is not None:
             match = f"owners : ({as_match(question, [f'{number}{_MARKS[role]}' for role in roles])})"
@@ -292,7 +292,7 @@ def first_place(at: float) -> int:
 
 
 def _storable(name: str) -> str:
-    """SQLite takes no halves of characters. Whose it is is looked up again in the log."""
+    """SQLite cannot store half a character. The owner is checked again against the log."""
     return name.encode(errors="backslashreplace").decode()
 
 

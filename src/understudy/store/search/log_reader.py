@@ -1,4 +1,4 @@
-"""The log as the index reads it: with a connection of its own, which can write nothing."""
+"""Reads the log for the index, through a read-only connection of its own."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _UNREADABLE = (msgspec.MsgspecError, ValueError, TypeError, RecursionError)
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """Where a conversation stands, as the row has it."""
+    """The position of a conversation, as its row says."""
 
     conversation_id: ConversationId
     last_seq: Any
@@ -29,7 +29,7 @@ class Read(msgspec.Struct, frozen=True):
     seq: int
     at: float
     digest: bytes
-    record: Record | None  # None: it cannot be read
+    record: Record | None  # None: unreadable
 
 
 def _bytes(stored: Any) -> bytes:
@@ -41,7 +41,7 @@ def _decode(text: bytes) -> str:
 
 
 class LogReader:
-    """Raises `sqlite3.Error`. Used by one thread at a time."""
+    """Used by one thread at a time. Raises `sqlite3.Error`."""
 
     def __init__(self, path: Path) -> None:
         self._connection = sqlite3.connect(
@@ -53,12 +53,12 @@ class LogReader:
         self._connection.close()
 
     def mark(self) -> bytes | None:
-        """Of the index that has everything but what is noted as missing in it."""
+        """The mark of the index that has all conversations but those noted as missing."""
         row = self._connection.execute("SELECT mark FROM search_index").fetchone()
         return None if row is None else row[0]
 
     def missing(self, most: int, *, only_deleted: bool = False) -> list[int]:
-        """Conversations that the index does not know as they are."""
+        """Conversations that the index lacks, or has in an older state."""
         gone = "WHERE conversation NOT IN (SELECT number FROM conversations)" if only_deleted else ""
         return [row[0] for row in self._connection.execute(f"SELECT conversation FROM unindexed {gone} LIMIT ?", (most,))]
 
@@ -72,7 +72,7 @@ class LogReader:
         return None if row is None else Standing(ConversationId(str(row[0])), row[1], row[2], str(row[3]))
 
     def digest_of(self, conversation: int, seq: int) -> bytes | None:
-        """None where there is no such record."""
+        """None if there is no such record."""
         row = self._connection.execute(
             "SELECT digest FROM records WHERE conversation = ? AND seq = ?", (conversation, seq)
         ).fetchone()
@@ -84,7 +84,7 @@ class LogReader:
         for seq, at, digest, data in self._connection.execute(query, (conversation, after, most)):
             try:
                 record = decode(unpacked(data))
-            except _UNREADABLE:  # whoever reads the conversation is told
+            except _UNREADABLE:  # damage is reported to whoever reads the conversation
                 record = None
             yield Read(seq, at if isinstance(at, float) and 0 <= at <= LATEST else 0.0, _bytes(digest), record)
 

@@ -1,4 +1,5 @@
-"""What the log notes of the index, as rows for the writer. Their triggers are made when somebody searches: few processes do."""
+"""Notes in the log how far the index is, as rows for the writer. The triggers are made at a search, because few processes
+search."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -11,9 +12,9 @@ _STANDS = "EXISTS (SELECT 1 FROM conversations WHERE number = NEW.conversation"
 _KINDS = {
     "index": "DELETE FROM search_index; INSERT INTO search_index VALUES (NEW.a);"
     " INSERT OR IGNORE INTO unindexed SELECT number FROM conversations;",
-    # only as it stood when it was read: what was written since, or deleted, is still to come
+    # only if the conversation has not changed since it was read
     "indexed": f"{_KNOWN} {_STANDS} AND last_seq IS NEW.a AND digest IS NEW.b);",
-    # the highest of what several processes tell; of another index it says nothing
+    # keep the highest of what several processes report about the same index
     "reached": "UPDATE search_index SET mark = NEW.a WHERE substr(mark, 1, 16) = substr(NEW.a, 1, 16) AND mark < NEW.a;",
     "forgotten": f"{_KNOWN} NOT {_STANDS});",
 }

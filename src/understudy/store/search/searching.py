@@ -1,7 +1,7 @@
-"""Search in a store on SQLite: the index is brought up to the log first, in steps, and then asked.
+"""Search in a store on SQLite: first bring the index up to date with the log, in steps, then query it.
 
-The log notes with each commit which conversations the index does not know as they are (by triggers in the store, so that every
-process does). Nobody pays for more than that before the first search makes the index.
+With each commit, triggers in the store note which conversations the index lacks, whichever process writes. Before the first
+search builds the index, nobody pays for more than that.
 """
 
 import asyncio
@@ -22,16 +22,16 @@ from understudy.store.sqlite.writing import Row
 
 logger = logging.getLogger(__name__)
 
-TIDYING_SECONDS = 1.0  # for which a deletion waits
-TRIES = 3  # of a search, where the index is lost meanwhile
-SOON_SECONDS = 1.0  # after which what was handed to the writer is committed, and a burst is over
-ENOUGH_TO_CATCH_UP = 500  # records of this process that the index does not have
+TIDYING_SECONDS = 1.0  # how long a deletion waits for it
+TRIES = 3  # of a search, if the index is lost meanwhile
+SOON_SECONDS = 1.0  # by then the writer has committed what it was given, and a burst is over
+ENOUGH_TO_CATCH_UP = 500  # records by this process that the index lacks
 
 Note = Callable[[Callable[[sqlite3.Connection], list[Row]], Committed], None]
 
 
 class Searching:
-    """`note` writes to the log, on the thread that does; `check` raises `StoreError` where the store is gone."""
+    """`note` writes to the log, on the writer's thread; `check` raises `StoreError` if the store is gone."""
 
     def __init__(self, index: Index, note: Note, check: Callable[[], None]) -> None:
         self._index = index
@@ -45,10 +45,10 @@ class Searching:
         self._closed = False
 
     async def find(self, wanted: Wanted, mask: Mask, patience: float = PATIENCE_SECONDS) -> Found:
-        read_question(wanted.words)  # what is wrong with it is told before any work
+        read_question(wanted.words)  # a bad question fails before any work is done
         give_up = time.monotonic() + patience
         for _ in range(TRIES - 1):
-            with suppress(IndexLost):  # whatever was done to it, the log has all
+            with suppress(IndexLost):  # the index can be lost: the log has everything
                 return await self._find(wanted, mask, give_up)
         return await self._find(wanted, mask, give_up)
 
@@ -66,7 +66,7 @@ class Searching:
     # -- keeping it near the log
 
     def note_appended(self, records: int) -> None:
-        """Where nobody has ever searched, there is nothing to do."""
+        """Does nothing if nobody has ever searched."""
         self._missing += records
         if self._missing >= ENOUGH_TO_CATCH_UP:
             self._missing = 0
@@ -77,7 +77,8 @@ class Searching:
             self._begin()
 
     def once_forgotten(self, done: Committed) -> Committed:
-        """For a deletion: it is told once nothing of it can be found. Its words have left the file, too, if that is quick."""
+        """For a deletion: calls `done` once no search finds the conversation. If that is quick, its words have left the file,
+        too."""
 
         def told(error: BaseException | None) -> None:
             if error is not None:
@@ -91,7 +92,7 @@ class Searching:
         return told
 
     async def _forget_deleted(self) -> None:
-        """Whatever goes wrong is done by the next search."""
+        """If it fails, the next search does it."""
         try:
             while not self._closed and self._index.exists and (await self._step(only_deleted=True)).more:
                 pass
@@ -112,7 +113,7 @@ class Searching:
         while more and not self._closed and self._index.exists:
             async with self._one_at_a_time:
                 more = await asyncio.to_thread(self._index.close_holes)
-            await asyncio.sleep(0)  # searches come first
+            await asyncio.sleep(0)  # let searches go first
 
     def _begin(self) -> asyncio.Task[None]:
         if self._at_work is None or self._at_work.done():
@@ -121,8 +122,8 @@ class Searching:
         return self._at_work
 
     async def _wait_until_caught_up(self, give_up: float) -> None:
-        """What was committed before the search was asked for is in the index then, whoever has put it there."""
-        if self._at_work is not None and not self._at_work.done():  # it may have passed what was committed just now
+        """Wait until the index has all that was committed before the search was asked for, whichever process adds it."""
+        if self._at_work is not None and not self._at_work.done():  # the step under way may have missed the latest commit
             await self._wait(self._at_work, give_up)
         await self._wait(self._begin(), give_up)
 
@@ -142,10 +143,10 @@ class Searching:
             except NotOfThisStore:
                 await self._begin_anew()
                 continue
-            if not step.more or (step.done and step.done == before):  # what the log cannot be told is not done for ever
+            if not step.more or (step.done and step.done == before):  # without progress, stop: the log may be unable to note it
                 break
             before = step.done
-        self._begin_tidying()  # what a process has left that ended before it was done
+        self._begin_tidying()  # finish what a process left that has ended
 
     async def _step(self, *, only_deleted: bool = False) -> Step:
         async with self._one_at_a_time:
@@ -167,7 +168,7 @@ class Searching:
                 await asyncio.to_thread(self._index.end_anew, noted=noted)
 
     async def _noted(self, rows: Callable[[sqlite3.Connection], list[Row]]) -> None:
-        """Raises `StoreError`."""
+        """Wait until the writer has noted these rows. Raises `StoreError`."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def told(error: BaseException | None) -> None:
@@ -183,6 +184,6 @@ class Searching:
 
 
 def _look_at(work: asyncio.Task[None]) -> None:
-    """Nobody may have waited for it; the next search meets the same again."""
+    """Fetch the error of a task that perhaps nobody awaited; the next search meets the same one."""
     if not work.cancelled() and (error := work.exception()) is not None:
         logger.info("the search index was not brought up to the log: %s", error)

@@ -1,4 +1,4 @@
-"""The place in a text where something was found, as one line."""
+"""The part of a text where something was found, as one line."""
 
 import re
 
@@ -6,7 +6,7 @@ from understudy.store.search.words import Question, positive_terms, words_of
 
 BEFORE = 60  # characters
 LONGEST = 240
-AROUND = 4096  # that are looked through for secrets on either side: one that is cut would not be known as one
+AROUND = 4096  # characters on either side that are searched for secrets: half a secret would not be recognized
 
 
 def surroundings_of(text: str, question: Question) -> str:
@@ -17,12 +17,12 @@ def surroundings_of(text: str, question: Question) -> str:
 def snippet_of(text: str, question: Question) -> str:
     start = max(0, _find(text, question) - BEFORE)
     end = start + LONGEST
-    piece = " ".join(text[start : end + LONGEST].split())[:LONGEST]  # blanks are not what somebody wants to see
+    piece = " ".join(text[start : end + LONGEST].split())[:LONGEST]  # blanks tell the reader nothing
     return f"{'…' if start else ''}{piece}{'…' if len(text) > end else ''}"
 
 
 def _find(text: str, question: Question) -> int:
-    """Where the first of the words stands; 0 where it is spelled in another way there."""
+    """Where the first of the words is; 0 if the text spells it differently."""
     for term in positive_terms(question):
         spelled = r"[\W_]*".join(re.escape(word) for word in term.words)
         begins = r"(?<![^\W_])" if term.words[0].isascii() else ""

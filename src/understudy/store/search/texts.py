@@ -1,4 +1,4 @@
-"""What of a record can be found: what was said and what was run, as text."""
+"""The text of a record that can be searched for: what was said and what was run."""
 
 import shlex
 from collections.abc import Mapping
@@ -22,23 +22,23 @@ from understudy.protocol.records import (
 )
 from understudy.protocol.records.files import AddFile, DeleteFile, FileChange, UpdateFile
 
-MOST_CHARACTERS = 65_536  # of one record; of what is longer, the beginning and the end
+MOST_CHARACTERS = 65_536  # of one record; a longer text keeps its beginning and end
 
 
 def text_of(record: Record) -> tuple[SearchRole, str] | None:
-    """None where there is nothing to find. Reasoning is not there: not everybody who may read is shown it."""
+    """None if there is nothing to search. Reasoning is left out, because not everybody who may search may read it."""
     role, text = _text_of(record)
     return None if role is None or not text.strip() else (role, text)
 
 
 def shortened(text: str) -> str:
-    """What is indexed of it."""
+    """The part of the text that is indexed."""
     half = MOST_CHARACTERS // 2
     return text if len(text) <= MOST_CHARACTERS else f"{text[:half]}\n{text[-half:]}"
 
 
 def folder_of(record: Record) -> str | None:
-    """Where the conversation works from this record on, if it says so."""
+    """The folder where the conversation works from this record on, if it says so."""
     match record:
         case Opened(overrides=overrides) | UserMessage(overrides=overrides) if overrides is not None:
             return overrides.cwd

@@ -1,7 +1,7 @@
-"""Texts as the words that are indexed, and what people type as a question to the index.
+"""Splits texts into the words that are indexed, and parses what people type as a search.
 
-The index is told words that were made here, so that it and the question agree in every script: in lower case, without accents, and
-each letter of a script that puts no blanks between its words as a word of its own.
+We split words ourselves, so that index and search agree in every script: in lower case, without accents, and with each letter as a
+word in scripts that put no blanks between words.
 """
 
 import re
@@ -13,10 +13,10 @@ import msgspec
 
 from understudy.errors import BadRequest
 
-LONGEST_WORD = 64  # characters; of what is longer, the beginning
+LONGEST_WORD = 64  # characters; a longer word is cut
 LONGEST_QUESTION = 1000
 MOST_WORDS = 32
-SHORTEST_BEGINNING = 4  # of `begin*`: fewer letters begin too many words
+SHORTEST_BEGINNING = 4  # letters before the `*` of `begin*`: fewer would match too many words
 
 # Han, kana, hangul, Thai, Lao, Khmer, Burmese.
 _ALONE = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
@@ -26,14 +26,14 @@ _PART = re.compile(r'(?P<no>-?)(?:"(?P<phrase>[^"]*)"|(?P<word>[^\s"]+))')
 
 
 class Term(msgspec.Struct, frozen=True):
-    """Words that stand one after the other; of the last one perhaps only the beginning."""
+    """Consecutive words; of the last one perhaps only its beginning."""
 
     words: tuple[str, ...]
     begins: bool = False
 
 
 class Question(msgspec.Struct, frozen=True):
-    """All of the groups, of each any of its terms, and nothing that is left out."""
+    """Matches a text with at least one term of each group, and none of those left out."""
 
     groups: tuple[tuple[Term, ...], ...]
     without: tuple[Term, ...] = ()
@@ -47,7 +47,7 @@ def words_of(text: str) -> list[str]:
 
 @lru_cache(maxsize=4096)
 def _plain(word: str) -> tuple[str, ...]:
-    """Without accents. What is taken apart by that, a ligature for one, may be several words."""
+    """Without accents. Decomposing a ligature, for example, may give several words."""
     if word.isascii():
         return (word[:LONGEST_WORD],)
     taken_apart = _ACCENTS.sub("", unicodedata.normalize("NFKD", word))
@@ -55,14 +55,13 @@ def _plain(word: str) -> tuple[str, ...]:
 
 
 def read_question(typed: str) -> Question:
-    """All words have to be there. `"words in order"`, `begin*`, `-without`, `this OR that`; what makes no sense as these is words.
-
-    Raises `BadRequest` where there is nothing to search for, or too much.
+    """Parse a search: all words must occur. Understands `"words in order"`, `begin*`, `-without` and `this OR that`; anything else
+    is taken as words. Raises `BadRequest` if there is nothing to search for, or too much.
     """
     if len(typed) > LONGEST_QUESTION:
         raise BadRequest(f"this is too long to search for: {len(typed)} characters, and {LONGEST_QUESTION} are the most")
     question = _read(typed)
-    if not question.groups:  # nothing but what is to be left out, or an odd quotation mark
+    if not question.groups:  # only words to leave out, or an odd quotation mark
         question = Question(tuple((Term((word,)),) for word in dict.fromkeys(words_of(typed))))
     count = sum(len(term.words) for group in (*question.groups, question.without) for term in group)
     if count == 0:
@@ -108,7 +107,7 @@ def positive_terms(question: Question) -> Iterator[Term]:
 
 
 def as_match(question: Question, marks: Sequence[str]) -> str:
-    """In FTS5's language: every word stands in the index behind one of these marks, all of a text behind the same."""
+    """In FTS5's syntax. In the index every word follows one of these marks; all words of one text follow the same mark."""
     return " OR ".join(f"({_marked(question, mark)})" for mark in marks)
 
 
@@ -119,5 +118,5 @@ def _marked(question: Question, mark: str) -> str:
 
 
 def _phrase(term: Term, mark: str) -> str:
-    """No word has a quotation mark in it: it consists of letters and digits."""
+    """Needs no escaping: words consist of letters and digits."""
     return f'"{" ".join(mark + word for word in term.words)}"' + (" *" if term.begins else "")

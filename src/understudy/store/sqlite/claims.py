@@ -1,4 +1,4 @@
-"""Claims on conversations, each a locked byte of a file that all processes share."""
+"""Claims on conversations: each is a locked byte of a file that all processes share."""
 
 import os
 from collections.abc import Callable
@@ -15,7 +15,7 @@ class SqliteClaim(CanBeLost):
         self._claims = claims
         self._number = number
         self.position = NOWHERE
-        self.empty_as_of: int | None = None  # the log's mark of when nothing lay in the inbox: until it changes, nothing does
+        self.empty_as_of: int | None = None  # the log's mark of when the inbox was empty; while the mark stays, the inbox is
 
     def release(self) -> None:
         self._claims.release(self._number, self)
@@ -30,7 +30,7 @@ class Claims:
         self._held: dict[int, SqliteClaim] = {}
         self._on_change = on_change
         self._folder = FolderTime(folder)
-        self._settled: tuple[int, int, int] | None = None  # the folder's time when the file was last seen to be in it
+        self._settled: tuple[int, int, int] | None = None  # the folder's time when the file was last seen in it
 
     def take(self, number: int) -> SqliteClaim | Holder:
         self.look()
@@ -55,11 +55,11 @@ class Claims:
         return self._locks.locked_elsewhere(number)
 
     def find_process(self, number: int) -> int | None:
-        """Slow."""
+        """The process that has the claim. Slow."""
         return self._locks.holder(number)
 
     def look(self) -> None:
-        """Whether the file is still the one that others use. Where it was deleted, claims are renewed in a new one, or lost."""
+        """Check that the file is still the one that others use. If it was deleted, our claims are renewed in a new one, or lost."""
         folder = self._folder.now()
         if folder is not None and folder == self._settled:
             return

@@ -1,4 +1,4 @@
-"""Where the next page of a list begins, as text for whoever asks for it."""
+"""Where the next page of a list begins, as text for the client."""
 
 import base64
 import math
@@ -24,7 +24,7 @@ def write_cursor(cursor: Cursor) -> str:
 
 
 def read_cursor(text: str | None) -> Cursor:
-    """Raises `BadRequest`. None stands for the first page."""
+    """Raises `BadRequest`. None asks for the first page."""
     if text is None:
         return _FIRST_PAGE
     try:
@@ -34,5 +34,5 @@ def read_cursor(text: str | None) -> Cursor:
 
 
 def finite(stored: float) -> float:
-    """What a cursor can hold."""
+    """The number, or one that a cursor can hold."""
     return min(max(stored, -sys.float_info.max), sys.float_info.max)

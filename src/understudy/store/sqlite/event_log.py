@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 BUSY_SECONDS = 5.0
-READ_AT_ONCE = 32  # rows, where no more than so many bytes are wanted
+READ_AT_ONCE = 32  # rows at a time, if the bytes are limited
 
 _encode = msgspec.json.Encoder().encode
 
@@ -64,12 +64,12 @@ _POSITION = f"epoch, last_seq, {_LETTERS}, id, digest, seal FROM conversations"
 
 @lru_cache(maxsize=4096)  # asked five times a turn
 def number_of(conversation_id: str) -> int:
-    """63 bits of the UUID: key of the rows, and the byte of the lock file."""
+    """63 bits of the UUID: key of the rows, and number of the lock file's byte."""
     return int(conversation_id.replace("-", "")[:16], 16) >> 1
 
 
 class SqliteLog:
-    """Raises `StoreError` with a text for people whenever SQLite cannot do what is asked."""
+    """Raises `StoreError` with a text for people if SQLite fails."""
 
     shared = True
     is_remote = False
@@ -84,7 +84,7 @@ class SqliteLog:
             self._files = files = OpenFiles(self.path, self._seals, BUSY_SECONDS)
             opened.callback(self._close_files)
             self._bell = opened.enter_context(closing(Bell(folder / "bell")))
-            self._claims = Claims(folder, self._bell.look_again)  # whoever takes a claim asks the bell what others did
+            self._claims = Claims(folder, self._bell.look_again)  # after a claim, ask the bell what others wrote
             opened.pop_all()  # nothing can fail any more
         self.time = RecordClock(newest=files.newest, note=folder / "doubted_clock").now
         self._search: Searching | None = None
@@ -101,7 +101,7 @@ class SqliteLog:
         self._handover = Handover(loop, self._writer)
 
     def finish(self, timeout: float = 5.0) -> bool:
-        """Write what is queued, and take no more. False when the disk did not keep up."""
+        """Write what is queued, and accept no more. False if the disk did not keep up."""
         return self._handover.finish(timeout)
 
     def close(self, timeout: float = 5.0) -> bool:
@@ -111,7 +111,7 @@ class SqliteLog:
         self._hints.close()
         self._files.close(self._files.reader)
         self._claims.close()
-        if flushed:  # else the writer is still at it
+        if flushed:  # otherwise the writer still uses them
             self._bell.close()
         return flushed
 
@@ -125,7 +125,7 @@ class SqliteLog:
             self._search.note_appended(len(batch.entries))
 
     def _releasing(self, conversation_id: ConversationId, done: Committed) -> Committed:
-        """The claim goes back once it is durable, before anybody is told."""
+        """Gives the claim back once the batch is durable, before `done` is called."""
         claim = self._claims.held(number_of(conversation_id))
 
         def written(error: BaseException | None) -> None:
@@ -152,7 +152,8 @@ class SqliteLog:
         self._submit(conversation_id, lambda number: writing.archive(number, archived), done)
 
     def delete(self, conversation_id: ConversationId, done: Committed) -> None:
-        """Forget the conversation. The caller holds its claim. Where it can be searched for, that is forgotten first, too."""
+        """Delete the conversation. The caller holds its claim. If there is a search index, the conversation is removed from it
+        first."""
         if self._loop is not None and (self.path.parent / SEARCH_INDEX).exists():
             done = self.search.once_forgotten(done)
         self._submit(conversation_id, writing.delete, done)
@@ -174,7 +175,7 @@ class SqliteLog:
             for done, error in answers:
                 try:
                     done(error)
-                except Exception:  # the others are told all the same
+                except Exception:  # a failing listener must not keep the others from being called
                     logger.exception("bug in handling what became of a write")
 
         if self._loop is None:
@@ -182,7 +183,7 @@ class SqliteLog:
             return
         try:
             self._loop.call_soon_threadsafe(tell)
-        except RuntimeError:  # the loop has ended: nobody waits any more, and the records are on disk
+        except RuntimeError:  # the loop has ended, so nobody waits any more; the records are on disk
             return
 
     # -- claims
@@ -200,7 +201,7 @@ class SqliteLog:
         return claim
 
     def _position(self, conversation_id: ConversationId, known: Position | None) -> Position:
-        """Under its claim. What was written under an earlier claim rang the bell before that one was given back."""
+        """The position, read under the claim. The earlier holder rang the bell for its writes before it gave the claim back."""
         as_of = self._changes()
         if known is NOWHERE:
             return Position(0, 0, False, as_of)
@@ -221,14 +222,14 @@ class SqliteLog:
         return Holder(self._claims.find_process(number_of(conversation_id)) if identify else None)
 
     def is_held(self, number: int) -> bool:
-        """By another process."""
+        """Whether another process holds it."""
         return self._claims.is_held_elsewhere(number)
 
     def _is_held_elsewhere(self, conversation_id: ConversationId) -> bool:
         return self._claims.is_held_elsewhere(number_of(conversation_id))
 
     def _changes(self) -> int:
-        """The same as before only if no other process has written meanwhile, and no letter has left here."""
+        """A number that stays the same only while no other process writes and no letter leaves here."""
         heard = self._bell.heard()
         if heard != self._heard:
             self._heard = heard
@@ -241,7 +242,7 @@ class SqliteLog:
     # -- reading
 
     async def positions(self, conversation_ids: Iterable[ConversationId]) -> dict[ConversationId, Position]:
-        self._queries.check_still_there()  # whoever waits for what others do is to know that it would wait in vain
+        self._queries.check_still_there()  # whoever waits for changes by others must learn that none can come
         as_of = self._changes()
         wanted = _encode([number_of(conversation_id) for conversation_id in conversation_ids]).decode()  # bytes could be JSONB
         rows = self._queries.rows(f"SELECT {_POSITION} WHERE number IN (SELECT value FROM json_each(?))", wanted)
@@ -316,7 +317,7 @@ class SqliteLog:
     @property
     def search(self) -> "Searching":
         if self._search is None:
-            from understudy.store.search.index import Index  # only where somebody searches, or has searched
+            from understudy.store.search.index import Index  # imported only if somebody searches or has searched
             from understudy.store.search.searching import Searching
 
             self._search = Searching(Index(self.path), self._note, self._queries.check_still_there)
@@ -335,7 +336,7 @@ class SqliteLog:
         rows = self._queries.rows(
             "SELECT id FROM conversations WHERE id >= ? AND id < ? ORDER BY id LIMIT ?",
             beginning,
-            beginning + "g",  # comes after all that can stand in an id
+            beginning + "g",  # sorts after everything that an id can contain
             -1 if limit is None else limit,
         )
         return [ConversationId(row[0]) for row in rows]
@@ -344,7 +345,7 @@ class SqliteLog:
         return int(self._queries.rows("SELECT count(*) FROM conversations")[0][0])
 
     async def size(self) -> int:
-        """With the write-ahead log."""
+        """Includes the write-ahead log."""
         return sum(file.stat().st_size for file in self.path.parent.glob(self.path.name + "*"))
 
     async def check(self) -> str:
@@ -361,7 +362,7 @@ class SqliteLog:
 
         self._queries.check_still_there()
         with self._explained(), closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
-            connection.text_factory = bytes  # none of it need be text
+            connection.text_factory = bytes  # damaged rows may not be valid text
             connection.isolation_level = None
             return audit_conversation(connection, number_of(conversation_id), self._seals, head)
 
@@ -387,14 +388,14 @@ class SqliteLog:
         return (pages - free) * size
 
     async def shrink(self) -> int:
-        from understudy.store.sqlite.shrinking import Shrinking  # only where somebody limits it
+        from understudy.store.sqlite.shrinking import Shrinking  # imported only if the size is limited
 
         self._queries.check_still_there()
         with self._explained():
             return await Shrinking(self.path, self._writer).run()
 
     def when_renewed(self, told: Callable[[float], None]) -> None:
-        """The kernel's locks hold for as long as this process does."""
+        """Nothing to tell: the kernel's locks hold as long as this process lives."""
 
     def time_commits(self, told: Callable[[float], None]) -> None:
         self._writer.timed = told

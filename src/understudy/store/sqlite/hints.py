@@ -1,4 +1,4 @@
-"""Whether another process has written: a small file that all who write touch, and those who listen for it are told."""
+"""Detects that another process has written: every writer touches a small file, and listeners watch it."""
 
 import asyncio
 import itertools
@@ -17,8 +17,8 @@ from understudy.store.log import Listener
 
 CELL = 8
 CELLS = 128
-SHARED = CELLS - 1  # for those who find no cell free: they cannot tell their own changes from others'
-MARK = CELL * CELLS  # where a random number stands, made anew by whoever finds the file cut short: what was in it is lost to all
+SHARED = CELLS - 1  # for processes that find no free cell: they cannot tell their own changes from others'
+MARK = CELL * CELLS  # place of a random number; whoever finds the file cut short writes a new one, so that all notice the loss
 SIZE = MARK + CELL
 _NO_MARK = bytes(CELL)
 
@@ -29,21 +29,21 @@ class Bell:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._locks: ByteLocks | None = None
-        self._former: list[ByteLocks] = []  # of files that are gone
+        self._former: list[ByteLocks] = []  # of files that were deleted or replaced
         self._cell = SHARED
         self._open()
 
     def ring(self) -> None:
-        """Something is written, or about to be."""
+        """Tell others that something was written, or is about to be."""
         locks = self._locks or self._open()
         if locks is not None:
             try:
                 os.pwrite(locks.fd, time.monotonic_ns().to_bytes(CELL, "little"), self._cell * CELL)
             except OSError:
-                self.close()  # a full disk, say: everything is taken for changed until it can be opened again
+                self.close()  # a full disk, say: until it can be opened again, everything counts as changed
 
     def heard(self) -> bytes:
-        """The same as before only if nobody else has rung meanwhile."""
+        """A value that stays the same only while nobody else rings."""
         if self._locks is None or self._cell == SHARED:
             return _different()
         try:
@@ -64,13 +64,14 @@ class Bell:
         self._former.clear()
 
     def look_again(self) -> None:
-        """Names in the folder have changed. Where this file was deleted or replaced, the next ring opens what others use."""
+        """Call it when names in the folder have changed. If this file was deleted or replaced, the next ring opens the one others
+        use."""
         if self._locks is not None and not self._locks.is_there:
-            self._former.append(self._locks)  # not closed: the writer's thread may be about to write to it
+            self._former.append(self._locks)  # not closed, because the writer's thread may be about to write to it
             self._locks, self._cell = None, SHARED
 
     def _open(self) -> ByteLocks | None:
-        """Where that is not possible, on a full disk say, everything is taken for changed, and the next ring tries again."""
+        """If it cannot be opened, for example on a full disk, everything counts as changed, and the next ring tries again."""
         locks: ByteLocks | None = None
         try:
             locks = ByteLocks(self._path)
@@ -97,8 +98,8 @@ def _different() -> bytes:
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.02
-QUIET_LOOKS = 25  # in a row without anything new: then the alarm is set
-SLOW_SECONDS = 5.0  # between two looks while it is set
+QUIET_LOOKS = 25  # looks in a row without news, after which the alarm is set
+SLOW_SECONDS = 5.0  # between two looks while the alarm is set
 
 _WRITTEN = 0x2 | 0x4 | 0x400 | 0x800  # modified; attributes; removed; moved
 _NAMES = 0x40 | 0x80 | 0x100 | 0x200  # moved from, moved to, made, removed
@@ -106,7 +107,7 @@ _FLAGS = os.O_NONBLOCK | getattr(os, "O_CLOEXEC", 0)
 
 
 class FileAlarm:
-    """Tells once that a file was written to, or that names in its folder changed: by inotify, through ctypes."""
+    """Reports once that a file was written to, or that names in its folder changed: by inotify, through ctypes."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, file: Path) -> None:
         self._loop = loop
@@ -114,7 +115,7 @@ class FileAlarm:
         self._descriptor = -1
 
     def arm(self, told: Callable[[], None]) -> bool:
-        """Have `told` called once, as soon as something happens after this; False where that cannot be done here."""
+        """Call `told` once, at the next event. False if this is not possible here."""
         self.disarm()
         library = _library()
         if library is None or (descriptor := library.inotify_init1(_FLAGS)) < 0:
@@ -153,10 +154,10 @@ def _library() -> Any:
 
 
 class WriteHints:
-    """`changes` gives a number that stays the same while no other process writes, `is_held` whether another one has a claim.
+    """`changes` returns a number that stays the same while no other process writes, `is_held` whether another process has a claim.
 
-    `check_claims` finds out whether our own claims still hold. `alarm` wakes for whatever would change these answers, but for the
-    end of another process that has a claim.
+    `check_claims` finds out whether our own claims are still valid. `alarm` reports whatever can change these answers, except that
+    another process with a claim has ended.
     """
 
     def __init__(
@@ -172,16 +173,16 @@ class WriteHints:
         self._is_held = is_held
         self._check_claims = check_claims
         self._listening: dict[ConversationId, list[Listener]] = {}
-        self._seen_held: set[ConversationId] = set()  # whoever asked was told that another process has them
+        self._seen_held: set[ConversationId] = set()  # a caller was told that another process holds these
         self._seen = 0
         self._timer: asyncio.TimerHandle | None = None
         self._alarm = alarm
         self._asleep = False  # the alarm is set
-        self._quiet = 0  # looks in a row that found nothing
+        self._quiet = 0  # looks in a row without news
 
     @property
     def asleep(self) -> bool:
-        """Whether the kernel is to wake us."""
+        """Whether we rely on the kernel to wake us."""
         return self._asleep
 
     def listen(self, conversation_id: ConversationId, told: Listener) -> Callable[[], None]:
@@ -201,10 +202,10 @@ class WriteHints:
         return stop
 
     def note_holder(self, conversation_id: ConversationId, *, held: bool) -> None:
-        """Whoever asked is to be told when that changes."""
+        """The caller was told this answer, so listeners must learn when it changes."""
         if held:
             self._seen_held.add(conversation_id)
-            self._look_often()  # the kernel does not tell of its end
+            self._look_often()  # the kernel does not report the end of a holder
         else:
             self._seen_held.discard(conversation_id)
 
@@ -227,7 +228,7 @@ class WriteHints:
             self._alarm.disarm()
 
     def _fall_asleep(self) -> bool:
-        """Whether the alarm is set, so that what happens from now on is told."""
+        """Set the alarm. False if that is not possible."""
         if self._alarm is None or self._seen_held or self._quiet < QUIET_LOOKS:
             return False
         self._quiet = 0
@@ -245,7 +246,7 @@ class WriteHints:
         if self._loop is None or not self._listening:
             self._wake_up()
             return
-        asleep = self._asleep or self._fall_asleep()  # before the look, which sees what happened until then
+        asleep = self._asleep or self._fall_asleep()  # before the look, so that nothing falls between the two
         self._timer = self._loop.call_later(SLOW_SECONDS if asleep else POLL_SECONDS, self._poll)
         self._check_claims()
         seen, self._seen = self._seen, self._changes()
@@ -258,5 +259,5 @@ class WriteHints:
             for told in tuple(self._listening.get(name, ())):
                 try:
                     told()
-                except Exception:  # the others are told all the same
+                except Exception:  # a failing listener must not keep the others from being called
                     logger.exception("bug in telling of a change in %s", name)

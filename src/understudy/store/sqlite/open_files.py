@@ -1,6 +1,4 @@
-"""The files of a store, opened: their tables, made newer where they are older, and connections that write and read and do no
-harm.
-"""
+"""Opens the files of a store: makes or upgrades the tables, and gives connections that write and read without doing harm."""
 
 import logging
 import os
@@ -45,7 +43,7 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TABLE inbox(number INTEGER PRIMARY KEY AUTOINCREMENT, conversation INTEGER NOT NULL, op BLOB NOT NULL);
     CREATE INDEX inbox_by_conversation ON inbox(conversation, number);
     """,
-    # The text so far is added to, not written anew each time. The old table stays, empty: an older build may have the store open.
+    # Text so far is appended, not rewritten each time. The old table stays, empty: an older build may have the store open.
     """
     CREATE TABLE said(
         conversation INTEGER NOT NULL,
@@ -56,19 +54,19 @@ MIGRATIONS: tuple[str, ...] = (
     INSERT INTO said SELECT conversation, 1, data FROM partials;
     DELETE FROM partials;
     """,
-    # Who a conversation belongs to, and the chain of digests. Records from before it have theirs in a table of their own.
+    # Who owns a conversation, and the chain of digests. Earlier records have their digests in a table of their own.
     """
     ALTER TABLE conversations ADD COLUMN owner TEXT NOT NULL DEFAULT 'local';
     ALTER TABLE conversations ADD COLUMN digest BLOB NOT NULL DEFAULT x'';
     ALTER TABLE records ADD COLUMN digest BLOB;
     CREATE TABLE older_digests(conversation INTEGER PRIMARY KEY, digests BLOB NOT NULL);
     """,
-    # Where the chain of digests ends, sealed.
+    # The seal on the end of the chain.
     """
     ALTER TABLE conversations ADD COLUMN seal BLOB NOT NULL DEFAULT x'';
     """,
-    # What a search looks at before it trusts the index of words, which is a file of its own. Triggers of the store, so that whoever
-    # writes notes it with the same commit: an older build that has the store open, too.
+    # What a search checks before it trusts the search index, which is a separate file. Triggers write it in the same commit as the
+    # records, even if an older build writes.
     """
     CREATE TABLE search_index(mark BLOB NOT NULL);   -- which index has everything but what is unindexed
     CREATE TABLE unindexed(conversation INTEGER PRIMARY KEY);
@@ -91,28 +89,28 @@ MIGRATIONS: tuple[str, ...] = (
     ) WITHOUT ROWID;
     """,
 )
-# What is left to do for a version.
+# Further steps after the upgrade to a version.
 AFTER: dict[int, Callable[[sqlite3.Connection, Seals], None]] = {3: link_older_records, 4: seal_older_heads}
 
 
 def refuse_newer(connection: sqlite3.Connection, path: Path) -> None:
-    """Raises `StoreError` for a store from the future, and leaves its files as they are. Comes before all else on a connection."""
+    """Raises `StoreError` for a store of a newer version, without touching its files. Must come first on a connection."""
     version = _version(connection)
     if version <= len(MIGRATIONS):
         return
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as looker:
         _version(looker)
-        connection.close()  # the last that may write would put the write-ahead log into the store, which a reader does not
+        connection.close()  # the last connection that may write would merge the write-ahead log into the store; a reader does not
     raise _from_the_future(path, version)
 
 
 def migrate(connection: sqlite3.Connection, path: Path, seals: Seals) -> None:
-    """Bring the store to the newest version, in one transaction."""
+    """Upgrade the store to the newest version, in one transaction."""
     if _version(connection) == len(MIGRATIONS):
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        version = _version(connection)  # read again: another process may have been first
+        version = _version(connection)  # read again, because another process may have upgraded it
         if version > len(MIGRATIONS):
             raise _from_the_future(path, version)
         for number in range(version, len(MIGRATIONS)):
@@ -123,13 +121,13 @@ def migrate(connection: sqlite3.Connection, path: Path, seals: Seals) -> None:
             connection.execute(f"PRAGMA user_version = {number + 1}")
         connection.execute("COMMIT")
     except BaseException:
-        if connection.in_transaction:  # a full disk, say, has ended it already, and is the reason to be told
+        if connection.in_transaction:  # an error such as a full disk has ended it already; report that one
             connection.execute("ROLLBACK")
         raise
 
 
 def statements_of(script: str) -> Iterator[str]:
-    """One by one: a trigger has semicolons of its own."""
+    """Split it into statements. A trigger contains semicolons of its own."""
     statement = ""
     for piece in script.split(";")[:-1]:
         statement += f"{piece};"
@@ -152,12 +150,12 @@ logger = logging.getLogger(__name__)
 
 
 class OpenFiles:
-    """Raises `sqlite3.Error`, `OSError` or `StoreError` where the store cannot be opened."""
+    """Raises `sqlite3.Error`, `OSError` or `StoreError` if the store cannot be opened."""
 
     def __init__(self, path: Path, seals: Seals, busy_seconds: float) -> None:
         self._path = path
         self._busy_seconds = busy_seconds
-        target = Path(os.path.realpath(path)) if path.is_symlink() else path  # SQLite puts its other files beside that
+        target = Path(os.path.realpath(path)) if path.is_symlink() else path  # SQLite puts its other files beside the real one
         self._names = SecondNames(target)
         self._closing = threading.Lock()
         with self._names.alone(), ExitStack() as opened:
@@ -180,9 +178,10 @@ class OpenFiles:
         self._open = [self.writer, self.reader]
 
     def close(self, connection: sqlite3.Connection) -> None:
-        """Nobody here needs that one any more; once nobody needs either, both are closed. From any thread, and perhaps again.
+        """The caller no longer needs this connection; once neither is needed, both are closed. May be called from any thread, and
+        again.
 
-        Where the files are gone, SQLite is kept from a last look at them.
+        If the files are gone, SQLite is kept from touching them.
         """
         with self._closing:
             if connection not in self._open:
@@ -204,14 +203,14 @@ class OpenFiles:
                 self._names.let_go(is_gone=gone)
 
     def check_commit(self) -> StoreError | None:
-        """After each one, before anybody is told of it: why it may not be told."""
+        """Call it after each commit. Returns why the commit must not be reported as durable, if so."""
         if not self._copy.follow():
             self._names.note_cut()
             self.there.note_cut()
         return self.there.find_gone()
 
     def _prepare(self, seals: Seals) -> None:
-        """The key of the seals; said aloud where it is gone, since nothing that was sealed with it can be checked."""
+        """Get the key of the seals. Its loss is logged, because nothing that it sealed can be checked any more."""
         if self.writer.execute("SELECT 1 FROM conversations WHERE length(seal) > 32 LIMIT 1").fetchone() is None:
             seals.prepare(may_make=True)
         elif seals.is_there:
@@ -224,7 +223,8 @@ class OpenFiles:
             )
 
     def _make(self) -> None:
-        """Readable by its owner only, which SQLite would not see to. One that is there is not opened: see `StillThere`."""
+        """Make the file, readable only by its owner, which SQLite does not ensure. An existing file is not opened: see
+        `StillThere`."""
         with suppress(FileExistsError):
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
@@ -233,7 +233,7 @@ class OpenFiles:
 
 
 def use_write_ahead_log(connection: sqlite3.Connection, busy_seconds: float) -> None:
-    """SQLite does not wait here by itself: two processes that open a new store at once would be in each other's way."""
+    """SQLite does not wait by itself for this, and two processes may open a new store at once."""
     give_up = time.monotonic() + busy_seconds
     while True:
         try:
@@ -247,7 +247,7 @@ def use_write_ahead_log(connection: sqlite3.Connection, busy_seconds: float) -> 
 
 
 def _newest(connection: sqlite3.Connection) -> float:
-    """The time of the last record of all. 0 where there is none, or none that can be read."""
+    """The time of the newest record. 0 if there is none, or none that can be read."""
     query = (
         "SELECT max(updated_at) FROM conversations WHERE archived = 0 UNION ALL "
         "SELECT max(updated_at) FROM conversations WHERE archived = 1"
@@ -255,12 +255,13 @@ def _newest(connection: sqlite3.Connection) -> float:
     try:
         found = connection.execute(query).fetchall()
     except sqlite3.Error:
-        return 0.0  # whoever reads what is damaged is told
+        return 0.0  # damage is reported to whoever reads
     return min(max((at for (at,) in found if isinstance(at, float)), default=0.0), LATEST)
 
 
 def _never_close(connection: sqlite3.Connection) -> None:
-    """Nor let the interpreter do so: SQLite would write its old log into the database, and delete the one that lies there now."""
+    """Keep the connection open, even at the end of the interpreter: closing it would write the old log into the database and delete
+    the log that is there now."""
     import ctypes  # only here
 
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))

@@ -1,4 +1,4 @@
-"""Reading from SQLite, with errors in words for people."""
+"""Reads from SQLite, and explains errors in words for people."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ from understudy.store.sqlite.writer import explain
 
 
 class Queries:
-    """Has the connection that reads."""
+    """Owns the reading connection."""
 
     def __init__(self, connection: sqlite3.Connection, path: str, there: StillThere) -> None:
         self._connection = connection
@@ -34,7 +34,7 @@ class Queries:
         return self._damaged_rows(query, *values)
 
     def check_still_there(self) -> None:
-        """Raises `StoreError` where the files are gone: who has them open can read them for ever, and would not notice."""
+        """Raises `StoreError` if the files are gone: a process that has them open can read them for ever without noticing."""
         gone = self._there.find_gone()
         if gone is not None:
             raise gone
@@ -43,7 +43,7 @@ class Queries:
         return self._there.find_gone() or explain(error, self._path)
 
     def _damaged_rows(self, query: str, *values: Any) -> Sequence[tuple[Any, ...]]:
-        """One of them holds text that is not UTF-8: it must not hide the others."""
+        """Read row by row: a row whose text is not valid UTF-8 must not hide the others."""
         self._connection.text_factory = _decode_damaged
         try:
             return self._connection.execute(query, values).fetchall()
@@ -59,10 +59,10 @@ class Queries:
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
         copy = sqlite3.connect(target)
         try:
-            self._connection.execute("BEGIN")  # a view that stays: else each write of somebody else would begin the copy anew
+            self._connection.execute("BEGIN")  # a lasting snapshot, or each write by others would restart the copy
             self._connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
             self._connection.backup(copy, pages=256)
-            copy.execute("DELETE FROM search_index")  # where the copy is put back, the index knows what came later
+            copy.execute("DELETE FROM search_index")  # if the copy is restored one day, the index will know later records
             copy.commit()
         finally:
             if self._connection.in_transaction:

@@ -1,10 +1,10 @@
-"""Second names for the files of a store that is in use, so that taking one of them away loses nothing.
+"""Second names (hard links) for the files of a store in use, so that deleting or renaming one of them loses nothing.
 
 While a process has the store open, its database, write-ahead log and shared memory are also linked in a folder beside them. Whoever
-opens the store next finds there what was deleted, renamed or replaced, and puts it back: as the same files, so that servers which
-have not noticed go on with everybody else. The last that closes the store takes the second names away.
+opens the store next finds there what was deleted, renamed or replaced, and puts the same files back, so that it and the servers
+which have not noticed share them. The last process that closes the store removes the second names.
 
-Whether someone has the store open is told by a lock on its write-ahead log, which SQLite locks no byte of.
+A lock on a byte of the write-ahead log that SQLite never locks shows whether anyone has the store open.
 """
 
 import fcntl
@@ -22,13 +22,13 @@ from understudy.store.sqlite.wal import committed_frames, find_missing
 logger = logging.getLogger(__name__)
 
 FOLDER = "kept"
-MARK = "in use"  # in that folder: its files are those that a server had open when it saw that the others were gone
+MARK = "in use"  # in that folder: its files are those that a server had open when it noticed that the originals were gone
 ALONE_SECONDS = 5.0
 SHM_UNIT = 32768
-_MAGIC = b"SQLite format 3\0"  # with which a database begins
+_MAGIC = b"SQLite format 3\0"  # the first bytes of a database
 COPY = "conversations.db-wal.copy"  # in that folder: see `WalCopy`
-CUT = "cut"  # in that folder: a server has seen that something is missing from the write-ahead log, behind which more follows
-SHM_IN_USE = 128  # the byte of the shared memory that SQLite locks for as long as it has it
+CUT = "cut"  # in that folder: a server has noticed that the write-ahead log lacks frames before its end
+SHM_IN_USE = 128  # the byte of the shared memory that SQLite keeps locked while it uses the file
 
 
 class SecondNames:
@@ -40,7 +40,8 @@ class SecondNames:
 
     @contextmanager
     def alone(self) -> Generator[None]:
-        """Nobody else opens or closes the store meanwhile. Somebody who takes too long over it is not waited for."""
+        """Keep others from opening or closing the store meanwhile. If another process takes too long over that, go on without
+        waiting."""
         folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             give_up = time.monotonic() + ALONE_SECONDS
@@ -53,7 +54,7 @@ class SecondNames:
                         break
                     time.sleep(0.002)
                 except OSError:
-                    break  # a file system without such locks
+                    break  # the file system has no such locks
                 else:
                     break
             yield
@@ -61,7 +62,7 @@ class SecondNames:
             os.close(folder)
 
     def restore(self) -> None:
-        """Before the store is opened. Raises OSError where that cannot be done: whoever opened it then would make things worse."""
+        """Call it before the store is opened. Raises OSError if restoring fails: opening the store then would do more harm."""
         self._make_usable()
         if not (self._kept / self._database).exists():
             self._drop()
@@ -85,7 +86,7 @@ class SecondNames:
                 (self._kept / mark).unlink()
 
     def keep(self) -> None:
-        """Once the store is open: link what it consists of."""
+        """Call it once the store is open: links its files."""
         try:
             if self._lock is None:
                 self._lock = os.open(self._folder / self._wal, os.O_RDONLY | os.O_CLOEXEC)
@@ -98,7 +99,7 @@ class SecondNames:
                     os.link(self._folder / name, self._kept / name)
             if not (self._kept / KEY_FILE).exists():
                 os.link(self._folder / KEY_FILE, self._kept / KEY_FILE)
-        except OSError as error:  # a file system without links, or a full one
+        except OSError as error:  # the file system is full, or has no links
             logger.info("the store in %s has no second names: %s", self._folder, error)
 
     @property
@@ -107,11 +108,11 @@ class SecondNames:
 
     @property
     def copy(self) -> Path:
-        """Of the write-ahead log."""
+        """The copy of the write-ahead log."""
         return self._kept / COPY
 
     def note_gone(self) -> None:
-        """The files that we have open are not those that stand there now: see `MARK`."""
+        """Note that the files which we have open are no longer those under their names: see `MARK`."""
         with suppress(OSError):
             if self._kept.is_dir() and not all(map(self._is_same, self._names)):
                 (self._kept / MARK).touch(mode=0o600)
@@ -121,9 +122,9 @@ class SecondNames:
             (self._kept / CUT).touch(mode=0o600)
 
     def let_go(self, *, is_gone: bool) -> None:
-        """Once the store is closed. `is_gone`: its files were not those that stand there now."""
+        """Call it once the store is closed. `is_gone`: our files were no longer those under their names."""
         with suppress(OSError):
-            if not is_gone and not (self._folder / self._wal).exists():  # closed by the last one who had it open
+            if not is_gone and not (self._folder / self._wal).exists():  # the last process to close it
                 self._drop()
         if self._lock is not None:
             os.close(self._lock)
@@ -139,7 +140,7 @@ class SecondNames:
             if self._is_in_use(kept) or self._is_current(kept):
                 self._put_back(self._wal)
             else:
-                kept.unlink()  # all of it is in the database, and perhaps more that was written since
+                kept.unlink()  # all of it is in the database, and perhaps later writes
         elif self._is_in_use(kept) or (not self._is_in_use(here) and self._is_current(kept) and _goes_further(kept, here)):
             self._set_aside(self._wal)
             self._put_back(self._wal)
@@ -147,7 +148,7 @@ class SecondNames:
             kept.unlink()
 
     def _mend_cut_wal(self) -> None:
-        """A log that was cut short in place has lost what stands nowhere else but in its copy."""
+        """A log that was truncated in place has lost what only its copy has now."""
         if not self.copy.exists():
             return
         content = find_missing(self._folder / self._database, self.copy, is_doubtful=(self._kept / CUT).exists())
@@ -156,7 +157,7 @@ class SecondNames:
         new = self._kept / f"{self._wal}.new"
         new.write_bytes(content)
         new.chmod(0o600)
-        for each in (self._folder, self._kept):  # made anew from the log; those who have the former ones open write no more
+        for each in (self._folder, self._kept):  # rebuilt from the log; processes that have the old ones open no longer write
             (each / self._shm).unlink(missing_ok=True)
         new.replace(self.wal)
         logger.warning("%s was cut short while the store was in use; what was in it has been put back", self.wal)
@@ -165,7 +166,7 @@ class SecondNames:
         here, kept = self._folder / self._shm, self._kept / self._shm
         if not kept.exists():
             return
-        if _is_cut(kept):  # SQLite would read what is left of it; it makes another one of the write-ahead log
+        if _is_cut(kept):  # SQLite would read what is left of it; if it is missing, SQLite rebuilds it from the write-ahead log
             for each in (here, kept):
                 each.unlink(missing_ok=True)
             return
@@ -173,13 +174,13 @@ class SecondNames:
             return
         if _is_locked(kept, SHM_IN_USE):
             with suppress(FileNotFoundError):
-                here.unlink()  # nothing is in it that is not in the write-ahead log
+                here.unlink()  # it has nothing that the write-ahead log lacks
             self._put_back(self._shm)
         else:
             kept.unlink()
 
     def _leave_to_the_replacement(self) -> None:
-        """The database was replaced, by a backup say, while nobody had it open: what belongs to the former one goes with it."""
+        """The database was replaced, for example by a backup, while nobody had it open: remove what belongs to the old one."""
         former = self._folder / f"former-{_now()}"
         for name in (self._wal, self._shm):
             if self._is_same(name):
@@ -207,7 +208,7 @@ class SecondNames:
             self._kept.rmdir()
 
     def _make_usable(self) -> None:
-        """The files are ours to read and write, whatever somebody has made of their modes."""
+        """Make the files readable and writable for us, even if somebody changed their modes."""
         for name in (*self._names, KEY_FILE):
             with suppress(OSError):
                 mode = (self._folder / name).stat().st_mode
@@ -229,13 +230,14 @@ class SecondNames:
         return (self._kept / MARK).exists()
 
     def _is_current(self, kept_wal: Path) -> bool:
-        """Whether the database may lack some of it: whoever closes the store writes all of it there, and so after it."""
+        """Whether the database may lack part of this log: whoever closes the store copies all of it there, so the database is
+        newer then."""
         written = (self._folder / self._database).stat().st_mtime_ns
         marked = self._kept / MARK
         return kept_wal.stat().st_mtime_ns >= written or (marked.exists() and marked.stat().st_mtime_ns >= written)
 
     def _may_be_meant(self) -> bool:
-        """Whether what stands in the place of the database is another one, and not the same again, or none."""
+        """Whether somebody put another database in its place on purpose, rather than none, or the same one."""
         import filecmp  # only here
 
         here, kept = self._folder / self._database, self._kept / self._database
@@ -246,13 +248,13 @@ class SecondNames:
 
 
 def _goes_further(kept: Path, here: Path) -> bool:
-    """Of two write-ahead logs that nobody has open: whether the first has all of the second, and perhaps more."""
+    """Whether the first write-ahead log has all of the second, and perhaps more. Nobody may have them open."""
     (salt, frames), (salt_here, frames_here) = committed_frames(kept), committed_frames(here)
     return frames > 0 and (frames_here == 0 or (salt == salt_here and frames >= frames_here))
 
 
 def _is_cut(shm: Path) -> bool:
-    """Whether somebody else made it shorter: SQLite makes it longer by whole units, and no shorter while anyone has it."""
+    """Whether somebody else truncated it: SQLite extends it by whole units and never shortens it while it is in use."""
     size = shm.stat().st_size
     return not size or size % SHM_UNIT != 0
 
@@ -268,7 +270,7 @@ def _is_locked(path: Path, byte: int) -> bool:
         return is_locked(descriptor, byte)
     finally:
         if byte == 0:
-            os.close(descriptor)  # closing that of shared memory would free locks that SQLite may have in this process
+            os.close(descriptor)  # closing the shared memory's would free locks that SQLite may have in this process
 
 
 def _now() -> str:

@@ -1,9 +1,8 @@
-"""Giving back to the disk what deleted conversations took, a little at a time, while others write.
+"""Gives the space of deleted conversations back to the disk, a little at a time, while others write.
 
-SQLite keeps the room of what was deleted for later. It gives it back in steps only if the file was made for that
-(`auto_vacuum`), and such a file is a little slower to write; so a store becomes one when somebody limits its size. That writes the
-file anew, once, and nobody can write meanwhile: it is begun only for a store that is soon done, and given up as soon as this
-process has something to write, or ends.
+SQLite keeps free space for later. It returns it in steps only if the file was made for that (`auto_vacuum`), which makes writing
+slightly slower; so a store is converted only when somebody limits its size. That rewrites the file once, and nobody can write
+meanwhile: it is done only to small stores, and given up as soon as this process has something to write, or ends.
 """
 
 import asyncio
@@ -16,21 +15,21 @@ from typing import Protocol
 
 logger = logging.getLogger(__name__)
 
-STEP_PAGES = 256  # 1 MB: a few milliseconds, in which nobody else can write
+STEP_PAGES = 256  # 1 MB: takes a few milliseconds, during which nobody else can write
 BETWEEN_STEPS_SECONDS = 0.02
 INCREMENTAL = 2
-LARGEST_TO_REWRITE = 128 << 20  # bytes of what is kept: about a second, for which writers of other processes wait
-BUSY_SECONDS = 0.1  # that it waits for those who write; it comes again
-OPERATIONS_BETWEEN_LOOKS = 1000  # of SQLite, at whether to go on: less than a millisecond
+LARGEST_TO_REWRITE = 128 << 20  # bytes in use: takes about a second, for which writers of other processes wait
+BUSY_SECONDS = 0.1  # how long it waits for writers before it gives up until the next time
+OPERATIONS_BETWEEN_LOOKS = 1000  # SQLite operations between two checks whether to stop: less than a millisecond
 _LATER = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_INTERRUPT)
 
 
 class AsksForWay(Protocol):
-    """Whoever writes in this process."""
+    """The writer of this process."""
 
     @property
     def give_way(self) -> threading.Event | None:
-        """Where there is one, it is set whenever something is to be written."""
+        """An event that is set when something waits to be written."""
         ...
 
     @give_way.setter
@@ -38,7 +37,7 @@ class AsksForWay(Protocol):
 
 
 class Shrinking:
-    """One go at it, in a thread of its own."""
+    """One attempt, in a thread of its own."""
 
     def __init__(self, path: Path, writer: AsksForWay) -> None:
         self._path = path
@@ -47,7 +46,7 @@ class Shrinking:
         self._stopped = threading.Event()
 
     async def run(self) -> int:
-        """By how many bytes the file is smaller then. Raises `sqlite3.Error`. When cancelled, it ends within a moment."""
+        """Returns by how many bytes the file got smaller. Raises `sqlite3.Error`. Can be cancelled within a moment."""
         shrinking = asyncio.get_running_loop().run_in_executor(None, self._shrink)
         try:
             return await asyncio.shield(shrinking)
@@ -67,7 +66,7 @@ class Shrinking:
                 if not self._can_shrink(connection):
                     return 0
                 self._give_back(connection)
-                connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()  # only then does the file get shorter
+                connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()  # only this makes the file shorter
             except sqlite3.OperationalError as error:
                 if (error.sqlite_errorcode & 0xFF) not in _LATER:
                     raise
@@ -78,10 +77,10 @@ class Shrinking:
         while free := _number(connection, "freelist_count"):
             connection.execute(f"PRAGMA incremental_vacuum({STEP_PAGES})").fetchall()
             if _number(connection, "freelist_count") >= free or self._stopped.wait(BETWEEN_STEPS_SECONDS):
-                break  # another process writes meanwhile, or it is to end; the rest comes another time
+                break  # another process writes, or we were asked to stop; the rest is left for another time
 
     def _can_shrink(self, connection: sqlite3.Connection) -> bool:
-        """Makes the file one that can, where it is none yet."""
+        """Convert the file if needed. False if it cannot be done now."""
         if _number(connection, "auto_vacuum") == INCREMENTAL:
             return True
         pages = _number(connection, "page_count") - _number(connection, "freelist_count")

@@ -1,7 +1,7 @@
-"""Whether the files that a process has open are still the store: those that were deleted or replaced can be written to for ever.
+"""Checks that the files which a process has open are still the store: deleted or replaced files can be written to for ever.
 
-Each commit looks before it, and again before anybody is told of it. What is gone stays gone: SQLite would write what it knows of
-the old files over what others have written since, even in closing them.
+Each commit is checked before it is made and before it is reported. A store that was gone stays unusable: SQLite would write its
+knowledge of the old files over what others have written since, even while closing them.
 """
 
 import os
@@ -16,15 +16,15 @@ from understudy.store.sqlite.wal import SharedMemory
 _PAGES_IN_HEADER = struct.Struct(">I"), 28  # of the database: how many pages it has
 _FRAMES_IN_INDEX = struct.Struct("=HI"), 14  # of the shared memory: the size of a page, and frames in the write-ahead log
 _WAL_HEADER, _FRAME_HEADER = 32, 24
-AWAY_SECONDS = 10.0  # that the whole folder may be away, before those who wait for what others do are told that it is gone
-_GROWING_SECONDS = 0.2  # within which another process writes the pages that the header tells of
+AWAY_SECONDS = 10.0  # how long the whole folder may be away before those who wait for changes by others are told that it is gone
+_GROWING_SECONDS = 0.2  # within this time another process writes the pages that the header already counts
 
 
 class StillThere:
-    """Looks at names, and at sizes: a file that was cut short has the name that it had."""
+    """Compares names and sizes: a truncated file still has its name."""
 
     def __init__(self, path: Path, target: Path | None = None, on_gone: Callable[[], None] = lambda: None) -> None:
-        """`target`: what the path leads to, if it is a link. The other files are beside that. `on_gone` is called once."""
+        """`target`: the file that `path` leads to, if it is a link; the other files are beside that. `on_gone` is called once."""
         self._on_gone = on_gone
         self._folder = str(path.parent)
         beside = target or path
@@ -32,13 +32,13 @@ class StillThere:
         self._known: dict[str, tuple[int, int]] = {}
         self._sizes = dict.fromkeys(self._names, 0)
         self._away_since: float | None = None
-        self._opened: dict[str, int] = {}  # never closed: that would free the locks which SQLite has on the same file
+        self._opened: dict[str, int] = {}  # never closed: that would free SQLite's locks on the same file
         self.memory = SharedMemory(Path(self._shm))
-        self.gone: StoreGone | None = None  # for good
+        self.gone: StoreGone | None = None  # final once set
         self.find_gone()
 
     def find_gone(self) -> StoreError | None:
-        """The reason not to use the files any more. Three calls into the system where all is well."""
+        """Why the files must not be used any more, if so. Three system calls if all is well."""
         if self.gone is not None:
             return self.gone
         known = self._known
@@ -61,26 +61,26 @@ class StillThere:
         return None
 
     def check_readable(self) -> None:
-        """Raises `StoreError` where SQLite must not look at the files, which would end this process: its shared memory was cut."""
+        """Raises `StoreError` if the shared memory was truncated, because then SQLite's access to it would kill this process."""
         if self.gone is None:
             try:
                 if os.stat(self._shm).st_size >= self._sizes[self._shm]:
                     return
             except OSError:
-                return  # reading what is open does no harm
+                return  # reading open files does no harm
             self.find_gone()
         if self.gone is not None:
             raise self.gone
 
     def note_cut(self) -> None:
-        """The write-ahead log lacks something, though it is as long as it should be."""
+        """Note that the write-ahead log lacks frames, although it is long enough."""
         self._lost(self._wal, "was cut short")
 
     def _lost(self, name: str, what: str) -> StoreError:
         told = (
             f"conversation store: {name} {what} while this server had it open, so that nothing is kept any more; restart the server"
         )
-        if _place(self._folder) is None:  # the whole folder was moved, and may come back as it was
+        if _place(self._folder) is None:  # the whole folder was moved, and may come back unchanged
             self._away_since = self._away_since or time.monotonic()
             if time.monotonic() - self._away_since < AWAY_SECONDS:
                 return StoreError(told)
@@ -93,7 +93,7 @@ class StillThere:
         give_up = time.monotonic() + _GROWING_SECONDS
         while True:
             try:
-                size = os.stat(name).st_size  # again: another thread may have seen it grow since
+                size = os.stat(name).st_size  # once more: another thread may have seen it grow since
                 if size >= self._sizes[name] or size >= self._needed(name):
                     return False
             except (OSError, struct.error):
@@ -103,9 +103,9 @@ class StillThere:
             time.sleep(0.01)
 
     def _needed(self, name: str) -> int:
-        """Bytes that the file has to have at least, by what SQLite notes of it."""
+        """The least size that the file must have, according to SQLite's own notes."""
         if name == self._shm:
-            return self._sizes[name]  # never made shorter while it is in use
+            return self._sizes[name]  # never shortened while in use
         if name == self._database:
             head, at = _PAGES_IN_HEADER
             (pages,) = head.unpack(self._read(name, head.size, at))

@@ -1,4 +1,4 @@
-"""Whether what a store holds is what was written: every record and summary read, every log and chain whole. Changes nothing."""
+"""Verifies that a store holds what was written: reads every record and summary, checks every log and chain. Changes nothing."""
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,10 +18,10 @@ MOST_NAMED = 20
 
 
 def verify_records(path: Path, most: int | None) -> Verified:
-    """The newest conversations first, until so many records have been looked at. Raises `StoreError` where nothing can be read."""
+    """The newest conversations first, until `most` records were read. Raises `StoreError` if nothing can be read."""
     try:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
-        connection.text_factory = bytes  # none of it need be text
+        connection.text_factory = bytes  # damaged rows may not be valid text
         try:
             return _verify(connection, most)
         finally:
@@ -31,7 +31,7 @@ def verify_records(path: Path, most: int | None) -> Verified:
 
 
 def _verify(connection: sqlite3.Connection, most: int | None) -> Verified:
-    connection.execute("BEGIN")  # one moment: others may be writing
+    connection.execute("BEGIN")  # one snapshot, although others may write
     rows = connection.execute("SELECT id, number, last_seq, summary, digest FROM conversations ORDER BY updated_at DESC").fetchall()
     heads = [Stored(row[0].decode(errors="replace"), *row[1:]) for row in rows]
     return verify_stored(heads, partial(_records, connection), most)
@@ -44,7 +44,7 @@ def _records(connection: sqlite3.Connection, number: int) -> "Records":
 
 
 class Stored(NamedTuple):
-    """What stands beside the records of a conversation."""
+    """What the store keeps about a conversation beside its records."""
 
     name: str
     number: int
@@ -53,13 +53,13 @@ class Stored(NamedTuple):
     head: bytes
 
 
-# Number, parent, turn, time, JSON and digest of each record, with texts as bytes; and the digests of those that have none of
+# Number, parent, turn, time, JSON and digest of each record, with texts as bytes; and the digests of records that have none of
 # their own.
 Records = tuple[Iterable[tuple[Any, ...]], bytes]
 
 
 def verify_stored(conversations: Sequence[Stored], records_of: Callable[[int], Records], most: int | None) -> Verified:
-    """The first of them, until so many records have been looked at."""
+    """The first of them, until `most` records were read."""
     records = damaged = 0
     problems: list[str] = []
     for stored in conversations:
@@ -107,7 +107,7 @@ def _problems(stored: Stored, rows: Iterable[tuple[Any, ...]], older: bytes) -> 
 
 
 class _Chain:
-    """Follows the digests of one conversation. After the first that does not hold it has no more to say."""
+    """Checks the digests of one conversation, up to the first that is wrong."""
 
     def __init__(self, older: bytes) -> None:
         self._older = older
@@ -116,7 +116,7 @@ class _Chain:
         self.broken = False
 
     def holds(self, row: tuple[Any, ...], digest: bytes | None) -> bool:
-        """Whether the next record is what was written. One without a digest could not be read when it was to get one."""
+        """Whether the next record is unchanged. A record without a digest was already unreadable when digests were introduced."""
         expected = self._older[self._rows * SIZE : (self._rows + 1) * SIZE] if digest is None else digest
         self._rows += 1
         if self.broken:

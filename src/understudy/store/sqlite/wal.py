@@ -1,4 +1,4 @@
-"""The write-ahead log: long enough before it is needed, copied in case somebody cuts it short, and read as SQLite reads it after
+"""The write-ahead log: extended before space is needed, copied in case somebody truncates it, and read as SQLite reads it after
 a crash.
 """
 
@@ -21,7 +21,7 @@ _opened: dict[tuple[int, int], _Opened] = {}  # by device and inode
 
 
 class SharedMemory:
-    """Opened at once, where it is there. Raises OSError."""
+    """Opened at once, if the file exists. Raises OSError."""
 
     def __init__(self, path: Path) -> None:
         self._place: tuple[int, int] | None = None
@@ -35,7 +35,7 @@ class SharedMemory:
         _opened[self._place].users.add(self)
 
     def read(self, size: int) -> bytes:
-        """From its beginning. Less where it is shorter, or was not there."""
+        """The first bytes. Fewer if the file is shorter or did not exist."""
         opened = _opened.get(self._place) if self._place is not None else None
         return b"" if opened is None else os.pread(opened.descriptor, size, 0)
 
@@ -51,11 +51,11 @@ class SharedMemory:
 
 
 HEADER, FRAME_HEADER = 32, 24
-_MAGICS = {0x377F0682: "<", 0x377F0683: ">"}  # and the order of bytes in which its checksums are reckoned
+_MAGICS = {0x377F0682: "<", 0x377F0683: ">"}  # with the byte order of the checksums
 
 
 def committed_frames(path: Path) -> tuple[bytes, int]:
-    """Its salt, which every round through the file has anew, and how many frames hold. Reads all of it."""
+    """Its salt, which changes each time the log starts over, and how many frames are valid. Reads the whole file."""
     try:
         content = path.read_bytes()
     except OSError:
@@ -84,7 +84,7 @@ def committed_in(content: bytes) -> tuple[bytes, int]:
         checksum = _add(order, frame[FRAME_HEADER:], _add(order, frame[:8], checksum))
         if checksum != struct.unpack_from(">II", frame, 16):
             break
-        if frame[4:8] != b"\0\0\0\0":  # it ends a commit
+        if frame[4:8] != b"\0\0\0\0":  # the frame ends a commit
             committed = number + 1
     return salt, committed
 
@@ -102,16 +102,16 @@ PAGES = 1000  # as SQLite has it: `wal_autocheckpoint`
 PAGE, FRAME_HEAD, FILE_HEADER = 4096, 24, 32
 ENOUGH = FILE_HEADER + PAGES * (FRAME_HEAD + PAGE)
 STEP = 512 * 1024
-SPARED = 256 * 1024 * 1024  # free on the disk: below that it is not ours to take
+SPARED = 256 * 1024 * 1024  # bytes of the disk that we leave free
 
 
 def extend_wal(connection: sqlite3.Connection, database: str) -> bool:
-    """One step of it. False when there is enough, or none to be had."""
+    """Extend it by one step. False if it is long enough, or the disk has no room."""
     connection.execute("BEGIN IMMEDIATE")  # nobody adds a frame meanwhile
     try:
         return _extend(Path(f"{database}-wal"))
     except OSError:
-        return False  # then commits are slower
+        return False  # without the extension, commits are only slower
     finally:
         connection.execute("ROLLBACK")
 
@@ -133,10 +133,10 @@ def _extend(log: Path) -> bool:
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 1024 * 1024  # bytes
-MOST_BYTES = 64 * AT_ONCE  # of a log: it begins anew at some four megabytes, unless somebody reads all the time
-_HEAD = struct.Struct("=14xHI12x8s8x")  # of the shared memory, where it stands twice: size of a page, frames and salt of the log
-_WRITTEN, _WRITTEN_AT = struct.Struct("=I"), 128  # there, too: up to which frame somebody has begun to write to the database
-_MOST_LOOKS = 100  # at a head that somebody is just writing
+MOST_BYTES = 64 * AT_ONCE  # of a log: it usually starts over at about four megabytes, unless somebody reads all the time
+_HEAD = struct.Struct("=14xHI12x8s8x")  # of the shared memory, which has two copies of it: page size, frames and salt of the log
+_WRITTEN, _WRITTEN_AT = struct.Struct("=I"), 128  # in the shared memory, too: how far writing frames into the database has begun
+_MOST_LOOKS = 100  # attempts, while another process is writing the header
 
 
 Extent = tuple[bytes, int, int, int]
@@ -144,7 +144,7 @@ Extent = tuple[bytes, int, int, int]
 
 
 class WalCopy:
-    """`read_shm` reads so many bytes of the shared memory, from its beginning. Used by the thread that writes."""
+    """`read_shm` reads the first bytes of the shared memory. Used on the writer's thread."""
 
     def __init__(self, wal: Path, copy: Path, read_shm: Callable[[int], bytes]) -> None:
         self._wal = wal
@@ -152,10 +152,10 @@ class WalCopy:
         self._read_shm = read_shm
         self._files: tuple[int, int] | None = None
         self._salt = b""
-        self._frames = 0  # that are copied
+        self._frames = 0  # how many are copied
 
     def follow(self) -> bool:
-        """Copy what was committed since. False where the log does not hold it: somebody has cut it."""
+        """Copy what was committed since the last call. False if the log lacks it because somebody truncated it."""
         try:
             extent = read_extent(self._read_shm)
             if extent is None:
@@ -164,19 +164,19 @@ class WalCopy:
             if salt != self._salt:
                 self._salt, self._frames = salt, 0
             if frames == self._frames:
-                return True  # none, perhaps: then all of it is in the database
+                return True  # perhaps none: then all of it is in the database
             log, copy = self._files or self._open()
             end = HEADER + frames * (FRAME_HEADER + page)
             if end > MOST_BYTES:
                 self._empty(copy)
                 return True
-            # from the last frame that is copied already: in a log that was cut and has grown again, nothing stands there
+            # begin at the last copied frame: a log that was truncated and has grown again has a hole there
             at = HEADER + (self._frames - 1) * (FRAME_HEADER + page) if self._frames > 1 else 0
             salt_at = at + 8 if at else 16
             while at < end:
                 data = os.pread(log, min(AT_ONCE, end - at), at)
                 if not data or (at <= salt_at and data[salt_at - at : salt_at - at + 8] != salt):
-                    return not self._is_still(salt, frames)  # else it was begun anew, for which all of that went to the database
+                    return not self._is_still(salt, frames)  # otherwise it started over, after all frames went into the database
                 os.pwrite(copy, data, at)
                 at += len(data)
             self._frames = frames
@@ -191,7 +191,7 @@ class WalCopy:
         return now is not None and (now[0], now[2]) == (salt, frames)
 
     def _empty(self, copy: int) -> None:
-        """One that lacks something must not be taken for whole."""
+        """Empty it: an incomplete copy must not be taken for a complete one."""
         self._frames = 0
         with suppress(OSError):
             os.ftruncate(copy, 0)
@@ -213,9 +213,9 @@ class WalCopy:
 
 
 def find_missing(database: Path, copy: Path, *, is_doubtful: bool) -> bytes | None:
-    """What the write-ahead log has to hold, where somebody has cut it. None where all is well, or nothing can be done.
+    """What the write-ahead log should contain, if somebody truncated it. None if all is well, or nothing can be done.
 
-    `is_doubtful`: a quick look does not do.
+    `is_doubtful`: a quick check is not enough.
     """
     wal = database.with_name(f"{database.name}-wal")
     memory = SharedMemory(database.with_name(f"{database.name}-shm"))
@@ -234,14 +234,14 @@ def find_missing(database: Path, copy: Path, *, is_doubtful: bool) -> bytes | No
 
 
 def _is_current(salt: bytes, frames: int, extent: Extent | None, copy: Path, database: Path) -> bool:
-    """Whether nothing is in the database that came after it, which would then be undone."""
+    """Whether the database has nothing newer than the copy, which restoring it would undo."""
     if extent is not None:
         return extent[0] == salt and extent[3] <= frames
     return copy.stat().st_mtime_ns >= database.stat().st_mtime_ns
 
 
 def _has_last_frame(wal: Path, extent: Extent) -> bool:
-    """What is left of a log that was cut has no end."""
+    """A log that was truncated lacks its last frame."""
     salt, page, frames, _ = extent
     if not frames:
         return True
@@ -255,7 +255,7 @@ def _has_last_frame(wal: Path, extent: Extent) -> bool:
 
 
 def read_extent(read_shm: Callable[[int], bytes]) -> Extent | None:
-    """None where there is no shared memory, or SQLite has not used it yet."""
+    """None if there is no shared memory, or SQLite has not used it yet."""
     for _ in range(_MOST_LOOKS):
         found = read_shm(_WRITTEN_AT + _WRITTEN.size)
         if len(found) < _WRITTEN_AT + _WRITTEN.size:

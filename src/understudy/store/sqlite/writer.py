@@ -1,4 +1,4 @@
-"""The one thread that writes: jobs that wait together are committed together."""
+"""The one thread that writes; it commits all waiting jobs together."""
 
 import asyncio
 import errno
@@ -24,9 +24,9 @@ from understudy.store.sqlite.writing import Row, is_fenced, is_gone, write
 logger = logging.getLogger(__name__)
 
 MOST_IN_ONE_COMMIT = 512
-ENOUGH_FOR_A_COMMIT = 8  # jobs that are handed over in the middle of a long step: with 50 sessions, 5 to 10 % more replies a second
+ENOUGH_FOR_A_COMMIT = 8  # so many are handed over before a long step ends: with 50 sessions, 5 to 10 % more replies a second
 QUIET_SECONDS = 0.1
-SMALLEST_ROOM = 64 * 1024  # bytes: with less, SQLite cannot make the files that it needs
+SMALLEST_ROOM = 64 * 1024  # bytes: with less, SQLite cannot create its files
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -36,7 +36,7 @@ class Job(msgspec.Struct, frozen=True):
 
 
 class Writer:
-    """Has the writing connection, which is prepared for `writing`, and calls `close_connection` once it is done with it.
+    """Owns the writing connection, which is prepared for `writing`, and calls `close_connection` when it is done.
 
     `deliver` brings outcomes back to the event loop; it is called from this thread.
     """
@@ -53,23 +53,23 @@ class Writer:
     ) -> None:
         self._connection = connection
         self._close_connection = close_connection
-        self.timed: Callable[[float], None] | None = None  # told how many seconds each commit took
-        self.give_way: threading.Event | None = None  # set by whoever keeps us from writing, and told when we are to
-        self._was_asked = False  # to write anything: many processes only read
+        self.timed: Callable[[float], None] | None = None  # called with the seconds that each commit took
+        self.give_way: threading.Event | None = None  # set when something waits to be written, for whoever holds the write lock
+        self._was_asked = False  # many processes only read, and never ask it to write
         self._wal_is_short = True
         self._ended = False
-        self._at_work: list[Job] = []  # taken, and not answered yet
+        self._at_work: list[Job] = []  # taken, but not answered
         self._deliver = deliver
         self._path = path
         self._ring = ring
-        self._find_gone, self._check_commit = looks  # before and after a commit: why it is not to be, or is not to be told
+        self._find_gone, self._check_commit = looks  # called before and after a commit: reasons not to make it, or not to report it
         self._not_written = not_written
         self._jobs: queue.SimpleQueue[Sequence[Job] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="understudy-store", daemon=True)
         self._thread.start()
 
     def submit(self, jobs: Sequence[Job]) -> None:
-        """They are committed together."""
+        """The jobs are committed together."""
         self._jobs.put(jobs)
         if (give_way := self.give_way) is not None:
             give_way.set()
@@ -77,7 +77,7 @@ class Writer:
             self._refuse_the_rest()
 
     def close(self, timeout: float) -> bool:
-        """Write what is queued, then stop. False when the disk did not keep up within `timeout`."""
+        """Write what is queued, then stop. False if the disk did not keep up within `timeout`."""
         self._jobs.put(None)
         self._thread.join(timeout)
         return not self._thread.is_alive()
@@ -85,7 +85,7 @@ class Writer:
     def _work(self) -> None:
         try:
             self._serve()
-        except BaseException:  # not known to happen; if it does, nobody must wait for a thread that is gone
+        except BaseException:  # should not happen; but nobody must wait for a thread that is gone
             logger.critical("the thread that writes to %s has died; restart the server", self._path, exc_info=True)
         finally:
             with suppress(sqlite3.Error, OSError):
@@ -95,7 +95,7 @@ class Writer:
             self._refuse_the_rest()
 
     def _serve(self) -> None:
-        """Until closed. Whatever goes wrong with a group of jobs is told to those who wait for it, and the next one is taken."""
+        """Work until closed. If a group of jobs fails, its callers get the error, and the next group is taken."""
         closing = False
         while not closing:
             group = self._at_work = []
@@ -109,7 +109,7 @@ class Writer:
             self._at_work = []
 
     def _refuse_the_rest(self) -> None:
-        """What was queued behind the end. Called by this thread and by those who come later; each job is taken once."""
+        """Refuse what was queued after the end. Called by this thread and by later callers; each job is taken once."""
         reason = StoreError(f"conversation store: {self._path} is not written to any more; restart the server")
         with suppress(queue.Empty):
             while True:
@@ -118,7 +118,7 @@ class Writer:
                     self._answer(jobs, [reason] * len(jobs))
 
     def _gather(self, group: list[Job]) -> bool:
-        """What waits, into `group`. True when there will be no more."""
+        """Collect the waiting jobs into `group`. True if there will be no more."""
         jobs = self._next()
         while jobs is not None:
             group += jobs
@@ -133,7 +133,7 @@ class Writer:
             self._deliver(answers)
 
     def _next(self) -> Sequence[Job] | None:
-        """Waits for something to do. When there has been nothing for a moment, the next commits are made cheaper."""
+        """Wait for work. After a moment without any, make the next commits cheaper."""
         while self._was_asked and self._wal_is_short:
             try:
                 return self._jobs.get(timeout=QUIET_SECONDS)
@@ -150,14 +150,14 @@ class Writer:
             self._wal_is_short = False
 
     def _commit(self, group: list[Job]) -> list[BaseException | None]:
-        """Together, or each alone where that fails: one bad job must not take the others with it."""
+        """Commit all together, or one by one if that fails: one bad job must not spoil the others."""
         try:
             self._was_asked = True
             if (gone := self._find_gone()) is not None:
                 self._not_written()
                 return [gone] * len(group)
             rows = [row for job in group for row in job.rows()]
-            self._ring()  # before, in case we crash in it; and after, for those who look meanwhile
+            self._ring()  # ring before the commit in case we crash in it, and after it for those who look meanwhile
             began = 0.0 if self.timed is None else time.perf_counter()
             write(self._connection, rows)
             if self.timed is not None:
@@ -168,7 +168,7 @@ class Writer:
             self._not_written()
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
-            if (gone := self._find_gone()) is not None:  # whatever SQLite makes of that
+            if (gone := self._find_gone()) is not None:  # whatever error SQLite gave for that
                 return [gone] * len(group)
             if len(group) > 1 and not self._is_locked(error):
                 return [outcome for job in group for outcome in self._commit([job])]
@@ -185,7 +185,7 @@ class Writer:
 
     @staticmethod
     def _is_locked(error: Exception) -> bool:
-        """By another program, which we have waited for: no use to wait again for each job."""
+        """Locked by another program, for which we have waited already: do not wait again for each job."""
         return getattr(error, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
 
 
@@ -200,14 +200,15 @@ class TakesJobs(Protocol[JobT]):
 
 
 class Handover(Generic[J]):
-    """Hands to the writer what one step of the event loop has for it at the end of that step, or once it is enough for a commit.
+    """Collects the jobs of one step of the event loop, and hands them to the writer at its end, or once they are enough for a
+    commit.
 
-    A thread that wakes while the loop is at work fights with it for the interpreter's lock. That was a tenth of the processor time
-    of a reply with 50 sessions at work, and two thirds of the wake-ups of a single one.
+    A thread that wakes while the loop works competes with it for the interpreter's lock. That took a tenth of the processor time of
+    a reply with 50 busy sessions, and two thirds of the wake-ups of a single one.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop | None, writer: TakesJobs[J]) -> None:
-        """Without a loop, everything is handed over at once."""
+        """Without a loop, jobs are handed over at once."""
         self._loop = loop
         self._writer = writer
         self._jobs: list[J] = []
@@ -221,7 +222,7 @@ class Handover(Generic[J]):
             self._loop.call_soon(self._hand_over)
 
     def finish(self, timeout: float) -> bool:
-        """What is queued is written, and nothing after it. False when the disk did not keep up."""
+        """Write what is queued, and accept no more. False if the disk did not keep up."""
         self._loop = None
         self._hand_over()
         return self._writer.close(timeout)
@@ -233,7 +234,7 @@ class Handover(Generic[J]):
 
 
 def _unexpected(error: BaseException) -> StoreError:
-    """Not SQLite's word: a value that cannot be written, no memory, or a bug of ours."""
+    """An error that is not SQLite's: a value that cannot be written, no memory, or a bug of ours."""
     return StoreError(f"conversation store: this could not be written ({type(error).__name__}: {visible(str(error))})")
 
 
@@ -242,7 +243,7 @@ def _full(path: str) -> str:
 
 
 def _find_lack(path: str) -> str | None:
-    """What SQLite has run out of, where it tells only that something failed."""
+    """Find out which resource SQLite lacks, when it says only that something failed."""
     try:
         os.close(os.open(os.path.dirname(path), os.O_RDONLY | os.O_CLOEXEC))
         disk = os.statvfs(os.path.dirname(path))
@@ -255,7 +256,7 @@ def _find_lack(path: str) -> str | None:
 
 
 def explain(error: sqlite3.Error, path: str) -> StoreError:
-    """SQLite's word for a failure, in ours: what is wrong and what to do."""
+    """Explain a failure of SQLite: what is wrong and what to do."""
     text = str(error)
     match getattr(error, "sqlite_errorname", ""):
         case "SQLITE_FULL":

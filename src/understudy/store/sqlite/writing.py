@@ -1,8 +1,8 @@
-"""What can be written, as rows of a view: one `INSERT` of many rows is one transaction, and one call into SQLite.
+"""All kinds of writes, as rows of a view: one `INSERT` of many rows is one transaction, and one call into SQLite.
 
-The writer's thread shares the interpreter's lock with the event loop and gives it up around every call, so the number of
-calls is what a commit costs them both. The triggers do what would otherwise be a statement for every row: plain statements
-take a quarter less of the writer's time, but 50 sessions then get 1,835 replies a second instead of 2,245.
+The writer's thread shares the interpreter's lock with the event loop and releases it around every call, so each call costs both of
+them time. Triggers replace what would be a statement for every row: plain statements take a quarter less of the writer's time, but
+50 sessions then get 1,835 replies a second instead of 2,245.
 """
 
 import sqlite3
@@ -17,14 +17,14 @@ from understudy.protocol.records import Opened
 from understudy.store.chain import FIRST, SIZE, LastDigests, link_all
 from understudy.store.log import Batch, SavedText
 
-PACKED_RECORD = 1024 * 1024  # bytes from which a record is compressed: few ever are
-PACKED_PIECE = 16 * 1024  # and a piece of the text so far
+PACKED_RECORD = 1024 * 1024  # records of this many bytes are compressed; few are so large
+PACKED_PIECE = 16 * 1024  # and pieces of the text so far
 AT_ONCE = 256  # rows in one statement; more of them make one transaction of several
 
-# Columns that a kind does not use are 0, and the blobs of an append are `bytearray`: for each `None` and `bytes` the module looks
-# for an adapter that somebody may have registered. That is an eighth of what a commit costs the writer.
+# Unused columns are 0, and the blobs of an append are `bytearray`: for `None` and `bytes` the sqlite3 module looks for a registered
+# adapter each time, which takes an eighth of the writer's time for a commit.
 Value = int | float | str | bytes | bytearray
-Row = tuple[str, int, Value, Value, Value, Value, Value, Value, Value]  # what, which conversation, and seven columns for it
+Row = tuple[str, int, Value, Value, Value, Value, Value, Value, Value]  # kind, conversation, seven columns of that kind
 
 _encode = msgspec.json.Encoder().encode
 
@@ -40,14 +40,14 @@ _KINDS = {
     "open": "INSERT INTO conversations(number, id, epoch, last_seq, created_at, updated_at, summary, digest, seal)"
     f" VALUES (NEW.conversation, NEW.a, NEW.b, NEW.c, NEW.d, NEW.e, NEW.f, {_HEAD}, NEW.g);",
     "append": f"{_MOVED}, digest = {_HEAD}, seal = NEW.g {_FROM}",
-    "append_unsealed": f"{_MOVED}, digest = NEW.g {_FROM}",  # the last good seal stays: it shows where things went wrong
+    "append_unsealed": f"{_MOVED}, digest = NEW.g {_FROM}",  # keep the last valid seal: it shows where things went wrong
     "seal": "UPDATE conversations SET seal = NEW.a"
     f" WHERE number = NEW.conversation AND last_seq = NEW.b AND digest = NEW.c; {_FENCED}",
     "spent": "INSERT INTO spending VALUES (NEW.a, NEW.b, NEW.c, NEW.d, NEW.e) ON CONFLICT(name, day) DO UPDATE SET"
     " tokens = tokens + excluded.tokens, cost_usd = cost_usd + excluded.cost_usd, requests = requests + excluded.requests;",
     "record": "INSERT INTO records VALUES (NEW.conversation, NEW.a, NEW.b, NEW.c, NEW.d, NEW.e, NEW.f);",
     "owner": "UPDATE conversations SET owner = NEW.a WHERE number = NEW.conversation;",
-    # the text so far, only of one who still has the conversation, and of one that is still there
+    # text so far: only if the claim is still valid and the conversation still exists
     "said": "INSERT INTO said SELECT NEW.conversation,"
     " (SELECT coalesce(max(number), 0) + 1 FROM said WHERE conversation = NEW.conversation), NEW.a"
     f" WHERE {_HOLDS};",
@@ -68,9 +68,10 @@ _KINDS = {
 
 
 def prepare(connection: sqlite3.Connection) -> None:
-    """The view and its triggers live in the connection, not in the file."""
-    # Another process may have made the tables after this connection had a look. A statement that misses one looks again; a
-    # trigger does not, and would never find it.
+    """Make the view and its triggers. They belong to the connection, not to the file."""
+    # Another process may have made the tables after this connection read the schema. A statement that misses a table reads it
+    # again;
+    # a trigger would not, and would always fail.
     connection.execute("SELECT 1 FROM conversations LIMIT 0")
     columns = "NULL AS kind, NULL AS conversation, NULL AS a, NULL AS b, NULL AS c, NULL AS d, NULL AS e, NULL AS f, NULL AS g"
     connection.execute(f"CREATE TEMP VIEW IF NOT EXISTS writing AS SELECT {columns}")
@@ -80,7 +81,7 @@ def prepare(connection: sqlite3.Connection) -> None:
 
 
 def write(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
-    """All of it, durably, or nothing and an exception: `sqlite3.Error`, or whatever a value that SQLite cannot hold gives."""
+    """Write all of it durably, or nothing and raise: `sqlite3.Error`, or another error for a value that SQLite cannot hold."""
     if len(rows) <= AT_ONCE:
         connection.execute(_insert(len(rows)), list(chain.from_iterable(rows)))
         return
@@ -97,12 +98,12 @@ def write(connection: sqlite3.Connection, rows: Sequence[Row]) -> None:
 
 
 def is_fenced(error: Exception) -> bool:
-    """The conversation was not where its owner left it."""
+    """The conversation was not where the claim's holder left it."""
     return _was_raised(error, "fenced")
 
 
 def is_gone(error: Exception) -> bool:
-    """The conversation has been deleted meanwhile."""
+    """The conversation was deleted meanwhile."""
     return _was_raised(error, "gone")
 
 
@@ -140,7 +141,7 @@ def append(number: int, batch: Batch, heads: LastDigests) -> list[Row]:
     else:
         kind = "append" if is_sealed else "append_unsealed"
         rows = [(kind, number, batch.epoch, last.seq, last.at, summary, before, batch.previous_seq, head)]
-    if batch.clears_text:  # before the records, which can then use its pages
+    if batch.clears_text:  # before the records, which can then reuse its pages
         rows.append(("unsaid", number, 0, batch.epoch, 0, 0, 0, 0, 0))
     rows += records
     if batch.takes_letters:
@@ -149,7 +150,7 @@ def append(number: int, batch: Batch, heads: LastDigests) -> list[Row]:
 
 
 def said(number: int, epoch: int, saved: SavedText, *, adds: bool) -> list[Row]:
-    """Of one who was overtaken, or of a conversation that was deleted, nothing is kept. Nobody need be told of it."""
+    """Silently dropped if the claim is lost or the conversation deleted."""
     rows: list[Row] = [] if adds else [("unsaid", number, 0, epoch, 0, 0, 0, 0, 0)]
     if saved.outputs:
         printed = SavedText(saved.after, outputs=saved.outputs)
@@ -177,7 +178,7 @@ def delete(number: int) -> list[Row]:
 
 
 def packed(data: bytes, least: int) -> bytes:
-    """Large JSON is stored compressed: every byte of it is written twice, to the write-ahead log and to the file."""
+    """Compress large JSON: every byte is written twice, to the write-ahead log and to the database."""
     if len(data) < least:
         return data
     import zlib
