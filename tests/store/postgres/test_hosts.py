@@ -21,6 +21,7 @@ from understudy.store.elsewhere import Elsewhere, why_not
 from understudy.store.log import Holder
 from understudy.store.postgres.host_lock import HostLock
 from understudy.store.postgres.log import PostgresLog
+from understudy.testing.waiting import WAIT_SECONDS
 
 SHORT = 2.0  # a lease
 
@@ -41,6 +42,16 @@ class Hosts:
     def say(self, query: str, *values: object) -> None:
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(query.encode(), values)
+
+    def ask(self, query: str) -> list[tuple[object, ...]]:
+        with psycopg.connect(self.url) as connection:
+            return connection.execute(query.encode()).fetchall()
+
+    async def until_one_waits(self) -> None:
+        """For a lock that another transaction has."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            while not self.ask("SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
 
 
 @pytest.fixture
@@ -137,6 +148,65 @@ async def test_what_nobody_waits_for_any_more_is_not_made(hosts: Hosts) -> None:
         assert not (await x.hosts.became_of(name, gives_up=True)).begun
         assert await written(lambda done: a.append(opened(name), done)) is not None
         assert await a.find(name) is None
+
+
+async def test_nor_where_its_worker_takes_long_and_looks_again_meanwhile(hosts: Hosts) -> None:
+    name = new_id()
+    with hosts.log("a") as a, hosts.log("x", front=True) as x:
+        assert await a.hosts.serve(uuid4(), "", anew=True) is not None
+        await x.hosts.begin(name, "/w", b"{}")
+        await a.hosts.to_begin()
+        await x.hosts.became_of(name, gives_up=True)
+        assert await a.hosts.to_begin() == []
+        assert await written(lambda done: a.append(opened(name), done)) is not None
+        assert await a.find(name) is None
+
+
+async def test_a_folder_in_which_nothing_came_to_be_stays_on_no_host(hosts: Hosts) -> None:
+    given_up, refused, late = new_id(), new_id(), new_id()
+    with hosts.log("a") as a, hosts.log("x", front=True) as x:
+        assert await a.hosts.serve(uuid4(), "", anew=True) is not None
+        for name in (given_up, refused, late):
+            await x.hosts.begin(name, f"/{name}", b"{}")
+        await a.hosts.refuse(refused, "error no")
+        await x.hosts.became_of(given_up, gives_up=True)
+        hosts.say("UPDATE beginnings SET asked = asked - interval '2 hours' WHERE id = %s", late)
+        await a.hosts.to_begin()
+        assert hosts.ask("SELECT path FROM workspaces") == []
+        clone = f"/home/of/x/{given_up}"
+        await x.hosts.begin(given_up, clone, b"{}")
+        await a.hosts.to_begin()
+        await append(a, opened(given_up))
+        assert (clone,) not in hosts.ask("SELECT path FROM workspaces"), "it is where the worker made it"
+
+
+async def test_one_that_is_moved_while_it_is_asked_for_is_not_had_by_its_former_host(hosts: Hosts) -> None:
+    name = new_id()
+    with hosts.log("a") as a, hosts.log("b") as b:
+        await append(a, opened(name))
+        assert await b.hosts.serve(uuid4(), "", anew=True) is not None
+        with psycopg.connect(hosts.url) as moving:
+            moving.execute("UPDATE conversations SET host = 'b', epoch = epoch + 1")
+            asked = asyncio.create_task(a.claim(name))
+            await hosts.until_one_waits()
+            moving.commit()
+        found = await asked
+        assert isinstance(found, Elsewhere)
+        assert found.host == "b"
+
+
+async def test_what_met_others_that_lock_the_same_rows_in_another_order_is_done_again(hosts: Hosts) -> None:
+    name = new_id()
+    with hosts.log("a") as a:
+        await append(a, opened(name))
+        with psycopg.connect(hosts.url) as other:
+            other.execute("SET LOCAL deadlock_timeout = '10min'")
+            other.execute("SELECT 1 FROM conversations FOR UPDATE")
+            asked = asyncio.create_task(claim_of(a, name))
+            await hosts.until_one_waits()
+            await asyncio.to_thread(other.execute, "UPDATE groups SET last = last")
+            other.commit()
+        (await asked).release()
 
 
 async def test_a_host_is_called_as_it_was_when_its_folder_was_first_used(hosts: Hosts) -> None:

@@ -35,6 +35,7 @@ class Worker:
         self._disk: UUID | None = None
         self._served_as: UUID | None = None  # the life of this process that the database knows to serve the host
         self._in_hand: set[str] = set()
+        self._asked_again: set[str] = set()  # those of them for which more work came meanwhile
         self._woken = asyncio.Event()
         self._said: str | None = None  # the last trouble that was logged
         self._task: asyncio.Task[None] | None = None
@@ -128,6 +129,7 @@ class Worker:
         """Beside the others, and each conversation once at a time."""
         if name in self._in_hand:
             work.close()
+            self._asked_again.add(name)
             return
         self._in_hand.add(name)
         self._engine.tasks.run(self._alone(name, work))
@@ -143,6 +145,9 @@ class Worker:
             report_bug(logger, error, "in taking up %s", name)
         finally:
             self._in_hand.discard(name)
+            if name in self._asked_again:
+                self._asked_again.discard(name)
+                self._woken.set()
 
     async def _take_up(self, name: ConversationId) -> None:
         taken = await self._engine.take_up(name)
@@ -152,7 +157,10 @@ class Worker:
     async def _begin(self, name: ConversationId, op: bytes) -> None:
         try:
             begin = decode_begin(op)
-            await self._engine.create(begin.caller, begin.overrides, begin.thread_source, terms=begin.terms, conversation_id=name)
+            create = self._engine.create(
+                begin.caller, begin.overrides, begin.thread_source, terms=begin.terms, conversation_id=name
+            )
+            await (await create).committed()
         except StoreError:
             raise
         except AgentError as error:
@@ -161,4 +169,6 @@ class Worker:
             refused = Refused(report_bug(logger, error, "in beginning %s", name), AgentError.kind)
         else:
             return
+        finally:
+            self._log.hosts.has_tried(name)
         await self._log.hosts.refuse(name, refused.written())

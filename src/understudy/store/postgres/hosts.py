@@ -110,9 +110,12 @@ class Hosts:
         """Conversations that front ends ask this host to begin."""
         rows = await self._rows("SELECT id, op FROM u_beginnings(%s)", self.name)
         found = [(ConversationId(row[0]), bytes(row[1])) for row in rows]
-        self._to_begin.clear()
         self._to_begin.update(name for name, _ in found)
         return found
+
+    def has_tried(self, conversation_id: ConversationId) -> None:
+        """The attempt to begin it here is over. Until then it is only begun while its caller still waits for it."""
+        self._to_begin.discard(conversation_id)
 
     async def refuse(self, conversation_id: ConversationId, why: str) -> None:
         number = Int8(number_of(conversation_id))

@@ -175,7 +175,8 @@ DECLARE mine text;
 BEGIN
     IF NOT u_alive(w) THEN PERFORM u_refuse('UD006', 'the lease has ended'); END IF;
     SELECT host INTO mine FROM workers WHERE id = w;
-    SELECT host INTO host_ FROM conversations WHERE number = c;
+    -- The conversation is locked before its claim, as u_append and u_move_away do; nobody can move it meanwhile.
+    SELECT host INTO host_ FROM conversations WHERE number = c FOR NO KEY UPDATE;
     elsewhere_ := host_ IS NOT NULL AND host_ <> mine;
     IF elsewhere_ THEN
         taken := false;

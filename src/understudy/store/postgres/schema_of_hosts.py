@@ -54,35 +54,50 @@ $$;
 
 -- What is to be begun on this host, with what nobody had room for before.
 CREATE OR REPLACE FUNCTION u_beginnings(name_ text) RETURNS TABLE(id text, op bytea) LANGUAGE plpgsql AS $$
+DECLARE old record;
 BEGIN
-    DELETE FROM beginnings b WHERE b.asked < clock_timestamp() - interval '1 hour';  -- whoever asked has gone
+    FOR old IN DELETE FROM beginnings b WHERE b.asked < clock_timestamp() - interval '1 hour' RETURNING b.host, b.path LOOP
+        PERFORM u_vacate(old.host, old.path);  -- whoever asked has gone
+    END LOOP;
     WITH taken AS (UPDATE beginnings b SET host = name_ WHERE b.host IS NULL AND b.refused IS NULL RETURNING b.path)
         INSERT INTO workspaces SELECT DISTINCT name_, path FROM taken ON CONFLICT DO NOTHING;
     RETURN QUERY SELECT b.id, b.op FROM beginnings b WHERE b.host = name_ AND b.refused IS NULL ORDER BY b.asked;
 END $$;
 
+-- Forget on which host a folder is, unless a conversation is in it or about to begin there.
+CREATE OR REPLACE FUNCTION u_vacate(host_ text, path_ text) RETURNS void LANGUAGE sql AS $$
+    DELETE FROM workspaces s WHERE s.host = host_ AND s.path = path_
+        AND NOT EXISTS (SELECT 1 FROM conversations v WHERE v.host = s.host AND v.folder = s.path)
+        AND NOT EXISTS (SELECT 1 FROM beginnings o WHERE o.host = s.host AND o.path = s.path AND o.refused IS NULL);
+$$;
+
 CREATE OR REPLACE FUNCTION u_refuse_beginning(c bigint, why text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     UPDATE beginnings SET refused = why WHERE conversation = c;
-    DELETE FROM workspaces s USING beginnings b WHERE b.conversation = c AND s.host = b.host AND s.path = b.path
-        AND NOT EXISTS (SELECT 1 FROM conversations v WHERE v.host = s.host AND v.folder = s.path)
-        AND NOT EXISTS (SELECT 1 FROM beginnings o WHERE o.host = s.host AND o.path = s.path AND o.refused IS NULL);
+    PERFORM u_vacate(host, path) FROM beginnings WHERE conversation = c;
 END $$;
 
 -- What becomes of it, to whoever asked; with `gives_up`, nothing any more.
 CREATE OR REPLACE FUNCTION u_beginning(c bigint, gives_up boolean, OUT begun boolean, OUT refused_ text, OUT host_ text)
     LANGUAGE plpgsql AS $$
+DECLARE path_ text;
 BEGIN
-    SELECT refused, host INTO refused_, host_ FROM beginnings WHERE conversation = c FOR UPDATE;
-    IF FOUND AND (gives_up OR refused_ IS NOT NULL) THEN DELETE FROM beginnings WHERE conversation = c; END IF;
+    SELECT refused, host, path INTO refused_, host_, path_ FROM beginnings WHERE conversation = c FOR UPDATE;
+    IF FOUND AND (gives_up OR refused_ IS NOT NULL) THEN
+        DELETE FROM beginnings WHERE conversation = c;
+        PERFORM u_vacate(host_, path_);
+    END IF;
     begun := EXISTS (SELECT 1 FROM conversations WHERE number = c);
 END $$;
 
--- A conversation that was asked for is made; nothing is, where nobody waits for it any more.
+-- A conversation that was asked for is made; nothing is, where nobody waits for it any more. The folder of a clone
+-- is where its worker makes it, so the path that the front end gave is forgotten.
 CREATE OR REPLACE FUNCTION u_begun(c bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE name_ text; host_ text; path_ text;
 BEGIN
-    DELETE FROM beginnings WHERE conversation = c;
+    DELETE FROM beginnings WHERE conversation = c RETURNING id, host, path INTO name_, host_, path_;
     IF NOT FOUND THEN PERFORM u_refuse('UD002', 'nobody waits for it'); END IF;
+    IF right(path_, length(name_)) = name_ THEN PERFORM u_vacate(host_, path_); END IF;
 END $$;
 
 -- A workspace that can be made again goes to another host, where its own is away for longer than a lease after it was given up:
@@ -93,7 +108,9 @@ BEGIN
     PERFORM pg_advisory_xact_lock(7266, 'about'::regclass::oid::int);
     SELECT v.host, v.folder INTO at, path_ FROM conversations v JOIN workspaces s ON s.host = v.host AND s.path = v.folder
         JOIN hosts h ON h.name = v.host LEFT JOIN workers w ON w.id = h.worker
-        WHERE v.number = c AND s.kind = 'git' AND greatest(w.seen + 2 * w.lease, h.seen + 2 * h.lease) <= clock_timestamp();
+        WHERE v.number = c AND s.kind = 'git' AND greatest(w.seen + 2 * w.lease, h.seen + 2 * h.lease) <= clock_timestamp()
+            AND NOT EXISTS (SELECT 1 FROM conversations o JOIN claims k ON k.conversation = o.number  -- e.g. a terminal there
+                WHERE o.host = v.host AND o.folder = v.folder AND u_alive(k.worker));
     IF NOT FOUND THEN RETURN (SELECT host FROM conversations WHERE number = c); END IF;
     room := u_room();
     IF room IS NULL OR room = at THEN RETURN at; END IF;

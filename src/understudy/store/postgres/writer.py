@@ -33,6 +33,9 @@ logger = logging.getLogger(__name__)
 MOST_IN_ONE_COMMIT = 512
 MOST_NAMED = 150  # conversations per hint, which can have 8,000 bytes
 AGAIN_SECONDS = 0.2  # between two attempts to reach the database
+MOST_CLASHES = 3  # retries after deadlocks with other transactions; more would be a bug
+
+_DEADLOCK = "40P01"
 
 Row = tuple[Any, ...]
 Answer = tuple[Committed, BaseException | None]
@@ -192,7 +195,7 @@ class Writer:
         """Raises the database's error about one of the jobs, or `Unavailable`."""
         mine, was_sent = _draw(), False
         until = group[0].since + self._patience
-        leases = 0
+        leases = clashes = 0
         while True:
             try:
                 connection = self.connection
@@ -211,6 +214,11 @@ class Writer:
                     leases += 1
                     self._roll_back()
                     self._lease_ended(self._incarnation.worker)
+                    continue
+                if error.sqlstate == _DEADLOCK and clashes < MOST_CLASHES:  # we were rolled back, so the other transaction went on
+                    clashes += 1
+                    self._not_written()
+                    self._roll_back()
                     continue
                 if not _is_away(error, self._connection):
                     self._roll_back()
