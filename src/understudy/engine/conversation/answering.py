@@ -1,4 +1,4 @@
-"""Answering a question and hearing whether the answer counts, whichever process runs the turn that asks."""
+"""Answers a question and waits to learn whether the answer counts, whichever process runs the asking turn."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,7 @@ from understudy.protocol.ops import Accepted, Decide
 from understudy.protocol.records import ApprovalDecided, ToolAnswered, TurnEnded
 
 Outcome = Literal["counts", "closed", "requested"]
-"""`closed`: the question was not open any more, or another answer was first. `requested`: another process has not said yet."""
+"""`closed`: the question was no longer open, or another answer came first. `requested`: another process has not replied yet."""
 
 
 async def answer_question(
@@ -25,7 +25,7 @@ async def answer_question(
     op: Decide,
     seconds: float,
 ) -> Outcome:
-    """Raises `AgentError` where it is not taken, or where the log cannot say any more what became of it."""
+    """Raises `AgentError` if the answer is not accepted, or if the log can no longer say what became of it."""
     if not op.answer_id:
         op = msgspec.structs.replace(op, answer_id=new_uuid())
     fate = _Fate(op)
@@ -44,7 +44,7 @@ async def answer_question(
 
 
 class _Fate(QuietViewer):
-    """What became of an answer that was left for another process. It may be in the log before the letter is known to be on disk."""
+    """What becomes of an answer left for another process. It may be in the log before its letter is known to be on disk."""
 
     def __init__(self, op: Decide) -> None:
         self.known: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
@@ -76,4 +76,4 @@ class _Fate(QuietViewer):
     def failed(self, error: AgentError) -> None:
         if not self.known.done():
             self.known.set_exception(error)
-            self.known.exception()  # whoever waited may have left
+            self.known.exception()  # the waiter may have left

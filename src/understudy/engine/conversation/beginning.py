@@ -1,6 +1,7 @@
-"""From messages to a running turn: what a crash left is settled, an earlier message may be gone back to, and only then recorded.
+"""From messages to a running turn. First the remains of a crash are settled and an earlier message may be returned to; only then
+are the messages recorded.
 
-Whatever has to be read from the log is read before anything is appended, so that an op that is cut short leaves nothing behind.
+The log is read before anything is appended, so that a cancelled op leaves nothing behind.
 """
 
 from collections.abc import Awaitable, Callable
@@ -65,10 +66,10 @@ class Beginning:
         self._setup: TurnSetup | None = None
         self._setup_of: Overrides | None = None
 
-    # -- what it runs with
+    # -- setup
 
     def setup(self) -> TurnSetup:
-        """What the next turn would run with. Raises `ConfigError`."""
+        """The setup of the next turn. Raises `ConfigError`."""
         return self._setup_for(self._tail.state.overrides, self._tail.state.pins)
 
     def _setup_for(self, overrides: Overrides, pins: Pins | None) -> TurnSetup:
@@ -77,20 +78,21 @@ class Beginning:
         return self._setup
 
     def use_setup(self, setup: TurnSetup, overrides: Overrides) -> None:
-        """What was prepared for these overrides already."""
+        """Use a setup that has already been prepared for these overrides."""
         self._setup, self._setup_of = setup, overrides
 
     def check(self, record: UserMessage) -> None:
-        """Whether a turn could run with what the message changes from here on. Raises `ConfigError`."""
+        """Check that a turn could run with the message's changes. Raises `ConfigError`."""
         if record.overrides is not None:
             self._prepare(merge(self._tail.state.overrides, record.overrides), self._tail.conversation_id, record.pins)
 
     # -- beginning; the caller holds the claim
 
     async def begin(self, record: UserMessage, *before: UserMessage, by: str, promised: bool = False) -> Accepted:
-        """Start a turn with a message, and with those that were left for a turn that had ended. Raises with nothing recorded.
+        """Start a turn with a message, after the messages that were left for a turn that had ended. If it raises, nothing is
+        recorded.
 
-        `by`: whose turn it is. `promised`: they were told before that there will be one.
+        `by`: whose turn it is. `promised`: the caller was already told that there will be a turn.
         """
         tail = self._tail
         before_fork = tail.state
@@ -103,8 +105,8 @@ class Beginning:
                 before = (*tail.state.queued.values(), *before)  # left by a process that ended
             pins = next((each.pins for each in (record, *reversed(before)) if each.pins is not None), tail.state.pins)
             chosen = _chosen(tail.state.overrides, *before, record)
-            setup = self._setup_for(chosen, pins)  # raises before anything of it is recorded
-            if setup.pins != pins:  # a log from before there were any, or roots that the configuration has got since
+            setup = self._setup_for(chosen, pins)  # raises before any of this is recorded
+            if setup.pins != pins:  # the log predates pins, or the configuration has gained roots
                 record = msgspec.structs.replace(record, pins=setup.pins)
             resumed = await self.settle_cut_turn() if self._has_something_cut else None
             self._check_that_all_is_well()
@@ -124,7 +126,9 @@ class Beginning:
         return Accepted(record.message_id, turn_id)
 
     async def _have_workspace(self) -> bool:
-        """Whether it was made again: then it is pinned as it is now, and everybody is told. Raises `WorkspaceAway`."""
+        """Make the workspace available. True if it had to be made again: then it is pinned as it is now, and everybody is told.
+        Raises `WorkspaceAway`.
+        """
         tail = self._tail
         if self.workspaces is None:
             return False
@@ -140,16 +144,17 @@ class Beginning:
         return True
 
     def _pinned_anew(self, record: UserMessage) -> UserMessage:
-        """A message whose folders were pinned before that was known."""
+        """The message with its folders pinned again, because they were pinned before the workspace was made again."""
         if record.pins is None:
             return record
         chosen = _chosen(self._tail.state.overrides, record)
         return msgspec.structs.replace(record, pins=self._prepare(chosen, self._tail.conversation_id, None).pins)
 
     async def begin_compaction(self, by: str) -> tuple[str, bool]:
-        """A turn without a message; or, with True, the one that waited for an answer when its process ended.
+        """Begin a turn that only summarises. If a turn waited for an answer when its process ended, resume it instead and return
+        True.
 
-        Raises `BadRequest` where there is nothing to sum up.
+        Raises `BadRequest` if there is nothing to summarise.
         """
         if (resumed := await self.resume()) is not None:
             return resumed, True
@@ -165,7 +170,7 @@ class Beginning:
         return turn_id, False
 
     async def resume(self) -> str | None:
-        """Take up a turn that waited for an answer when its process ended; close any other that was cut off."""
+        """Resume a turn that waited for an answer when its process ended; close any other turn that was cut off."""
         if self._tail.state.overrides.workspace is not None:
             await self._have_workspace()
         resumed = await self.settle_cut_turn()
@@ -176,7 +181,7 @@ class Beginning:
 
     @property
     def _goes_on(self) -> bool:
-        """A turn that waited for an answer when its process ended is taken up again."""
+        """Whether the open turn waited for an answer when its process ended: such a turn is resumed."""
         return self._tail.state.turn is not None and recovery.can_go_on(self._tail.state)
 
     @property
@@ -185,8 +190,8 @@ class Beginning:
         return bool(state.turn is not None or state.sessions.running or state.undo.begun is not None or self._letters.ends_left)
 
     async def settle_cut_turn(self, *, may_resume: bool = True) -> str | None:
-        """After a crash: a turn that waits for an answer goes on (its id is returned), unless it was to be interrupted. Any other
-        is closed as interrupted.
+        """After a crash, close the turn that was cut off as interrupted. If it waits for an answer and nobody asked to interrupt
+        it, return its id instead: it can go on.
         """
         tail = self._tail
         if tail.state.sessions.running:
@@ -207,7 +212,7 @@ class Beginning:
         return None
 
     async def _fork(self, parent_message_id: str) -> None:
-        """Go on from the end of an earlier message's turn. The records after it stay in the log, on another path."""
+        """Continue from the end of an earlier message's turn. The later records stay in the log, on another path."""
         tail = self._tail
         if parent_message_id not in tail.state.message_ends:
             raise BadRequest(f"no message {parent_message_id} in this conversation")
@@ -219,7 +224,7 @@ class Beginning:
             tail.state = tail.state.fork([*stored, *unstored], end)
 
     def _check_that_all_is_well(self) -> None:
-        """While the log was read, it may have failed, the claim may have been lost, or the process may have begun to end."""
+        """Raise if, while the log was read, the log failed, the claim was lost, or the process began to end."""
         if self._standing.phase is LEAVING:
             raise StoreError(ENDING)
         if self._tail.failure is not None:
@@ -238,7 +243,7 @@ class Beginning:
             self._decide_with_letters(turn_id)
 
     def _decide_with_letters(self, turn_id: str) -> None:
-        """Answers that were left for a process which ended before it read them, to questions that this turn puts again."""
+        """Apply answers that a dead process left unread to the questions that this turn asks again."""
         decisions, self._letters.decisions_left = self._letters.decisions_left, []
         for op in decisions:
             if op.turn == turn_id and op.call_id in self._tail.state.questions:
@@ -248,7 +253,7 @@ class Beginning:
 
 
 def _chosen(overrides: Overrides, *messages: UserMessage) -> Overrides:
-    """What holds once these messages are recorded."""
+    """The overrides in force once these messages are recorded."""
     for message in messages:
         if message.overrides is not None:
             overrides = merge(overrides, message.overrides)

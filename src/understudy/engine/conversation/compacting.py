@@ -1,4 +1,4 @@
-"""Asking for a summary, and waiting for the turn that makes it where it is a turn of its own."""
+"""Asks for a summary and waits for it. The summary may need a turn of its own."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -13,19 +13,19 @@ from understudy.protocol.records import Compacted, TurnEnded
 
 
 class Compacting(QuietViewer):
-    """A compaction that was asked for. `turn` was begun for it; None: a running turn makes it, when it can."""
+    """A compaction that was asked for. `turn` was begun for it; None: a running turn makes it when it can."""
 
     def __init__(self) -> None:
         self.turn: str | None = None
         self._record: Compacted | None = None
         self._over: asyncio.Future[Compacted] = asyncio.get_running_loop().create_future()
-        self._over.add_done_callback(lambda over: over.cancelled() or over.exception())  # whoever asked may have left
+        self._over.add_done_callback(lambda over: over.cancelled() or over.exception())  # the asker may have left
 
     def when_over(self, callback: Callable[[], None]) -> None:
         self._over.add_done_callback(lambda _: callback())
 
     async def over(self) -> Compacted:
-        """What came of it. Raises `AgentError` with the reason where nothing did."""
+        """The finished compaction. Raises `AgentError` with the reason if there is none."""
         return await asyncio.shield(self._over)
 
     def entry(self, live: LiveEntry) -> None:
@@ -46,7 +46,7 @@ class Compacting(QuietViewer):
 
 
 async def begin_compacting(conversation: Conversation, submit: Callable[[Compact], Awaitable[Accepted]]) -> Compacting:
-    """Raises `AgentError` where it is not taken."""
+    """Raises `AgentError` if the op is not accepted."""
     compacting = Compacting()
     following = Following(conversation, compacting)
     following.go_live()

@@ -1,7 +1,7 @@
 """One conversation: ops come in, records go to its log, at most one turn runs at a time.
 
-A turn belongs to its conversation, not to whoever began it. An idle conversation has no task and no claim. While a turn runs
-here, no op waits for anything, so the turn and the op that is being handled never touch the state at the same time.
+A turn belongs to its conversation, not to the caller who began it. An idle conversation has no task and no claim. While a turn runs
+here, ops never wait, so the turn and the current op never touch the state at the same time.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 
 class Conversation(Shell):
-    """Takes ops, and performs what follows from all that happens. Front ends hold a `Handle`."""
+    """Takes ops and performs the effects of everything that happens. Front ends hold a `Handle`."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Conversation(Shell):
             self._stop_what_runs,
             self._release_soon,
         )
-        self._wanted_by = 0  # those who wait for the log outside the queue: to have it read, deleted or archived
+        self._wanted_by = 0  # callers who need the log outside the queue: to have it read, deleted or archived
         self.on_watch_needed = on_watch_needed
 
     @property
@@ -94,29 +94,29 @@ class Conversation(Shell):
 
     @property
     def is_forgotten(self) -> bool:
-        """It has left memory: whoever wants it asks the engine for it again."""
+        """Whether it has left memory: callers must get it again from the engine."""
         return self.standing.phase is FORGOTTEN
 
     @property
     def loaded(self) -> bool:
-        """Whether its log is known here: there is none without a record."""
+        """Whether its log has been read: every log has at least one record."""
         return self.tail.state.last_seq > 0
 
     @property
     def is_quiet(self) -> bool:
-        """Nothing runs, nothing waits for the disk, nobody watches: it may be forgotten until it is asked for again."""
+        """Nothing runs, nothing waits for the disk, nobody watches: it may leave memory."""
         if self.standing.phase not in MAY_BE_FORGOTTEN or self._wanted_by or self.queue.busy or self.needs_watching:
             return False
         return not self.claim.is_held and self.tail.idle
 
     @property
     def needs_watching(self) -> bool:
-        """Another process may have something for whoever follows here, or for the turn that runs here."""
+        """Whether another process may have news for followers here, or for the turn that runs here."""
         return bool(self.running.turn or self.long_commands or self.tail.broadcast.followers or self.letters.unread)
 
     @property
     def is_at_rest(self) -> bool:
-        """Nothing runs, waits or failed. While the log stands where it is known to stand, a `look` would find nothing."""
+        """Nothing runs, waits or has failed. A `look` would find nothing unless the log has grown."""
         under_way = self.running or self.waiting or self.letters.unread or self.tail.failure or self.long_commands
         return self.tail.state.turn is None and not under_way
 
@@ -125,22 +125,22 @@ class Conversation(Shell):
         self.running.at_work, self.running.accounts = at_work, accounts
 
     def works_in(self, workspaces: "Callable[[], Workspaces]") -> None:
-        """Where the workspaces are that it may have been given; they are loaded once one is needed."""
+        """Where to get the workspaces that this conversation may use; they are loaded when first needed."""
         self.beginning.workspaces = self.running.workspaces = workspaces
 
     @property
     def is_busy(self) -> bool:
-        """An op is at work, or waits."""
+        """Whether an op runs or waits."""
         return self.queue.busy
 
     @property
     def questions_wait(self) -> bool:
-        """A question of the turn that runs here waits for somebody to answer it, although nobody can be asked."""
+        """Whether a question of the turn running here stays open although nobody can be asked."""
         return self.approvals.waits
 
     def unsaved_texts(self) -> "UnsavedTexts":
-        """Where an editor that has it open can lend the texts that it has not saved."""
-        from understudy.tools.unsaved_texts import UnsavedTexts  # no other front end has any
+        """Where an editor that has the conversation open can offer its unsaved texts."""
+        from understudy.tools.unsaved_texts import UnsavedTexts  # no other front end has unsaved texts
 
         if self.beginning.unsaved is None:
             self.beginning.unsaved = UnsavedTexts()
@@ -149,7 +149,7 @@ class Conversation(Shell):
     # -- beginning
 
     def use_setup(self, setup: TurnSetup, overrides: Overrides) -> None:
-        """What was prepared for these already."""
+        """Use a setup that has already been prepared for these overrides."""
         self.beginning.use_setup(setup, overrides)
 
     async def open(
@@ -161,7 +161,7 @@ class Conversation(Shell):
         owner: str = LOCAL_NAME,
         thread_source: str | None = None,
     ) -> None:
-        """The first record of a new conversation."""
+        """Write the first record of a new conversation."""
         await self.queue.run(self._open(Opened(self.id, model, overrides, provider, pins, owner, thread_source)))
 
     async def _open(self, opened: Opened) -> None:
@@ -171,7 +171,7 @@ class Conversation(Shell):
         self.standing.note(Given.OPENED)
 
     async def load(self) -> None:
-        """Read what the store has, unless that is known. Raises `UnknownConversation`."""
+        """Read the stored log, unless it is in memory. Raises `UnknownConversation`."""
         if self.loaded:
             return
         self._wanted_by += 1
@@ -181,7 +181,7 @@ class Conversation(Shell):
             self._wanted_by -= 1
 
     async def _load(self) -> None:
-        if self.loaded:  # by somebody who asked for it at the same time
+        if self.loaded:  # a concurrent caller has loaded it
             return
         position = (await self._log.positions([self.id])).get(self.id)
         if position is None:
@@ -195,9 +195,9 @@ class Conversation(Shell):
 
     @property
     def pages(self) -> "SharedPages":
-        """The same for many viewers."""
+        """Pages of the log that many viewers share."""
         if self._pages is None:
-            from understudy.engine.viewers.shared_pages import SharedPages, read_shown  # nobody reads a new conversation back
+            from understudy.engine.viewers.shared_pages import SharedPages, read_shown  # nobody reads back a new conversation
 
             self._pages = SharedPages(self.loop, self.pace, partial(read_shown, self._log, self.tail))
         return self._pages
@@ -205,11 +205,12 @@ class Conversation(Shell):
     # -- ops
 
     async def submit(self, op: Op, following: "Waiter | None" = None, told: Told | None = None) -> Accepted:
-        """Raises `AgentError` where it is not taken. In the step in which it is, `following` is told where a message went.
+        """Raises `AgentError` if the op is refused. `following` learns where a message went in the same step in which it is
+        accepted.
 
-        `told` is called once what was accepted is durable, or with the reason why it is not. Where no turn runs, a refusal or word
-        that there was nothing to do comes only once what it follows from is in the log: the end of a turn that the op has closed,
-        for instance. Whoever is told while a turn runs finds it running.
+        `told` is called once the accepted op is durable, or with the error if it failed. If no turn runs, a refusal or the answer
+        that there was nothing to do waits until its cause is in the log, such as the end of a turn that the op closed. While a turn
+        runs, the answer comes while it still runs.
         """
         way = READ.get(type(op)) or way_of(op)
         if way.outside:
@@ -230,7 +231,7 @@ class Conversation(Shell):
         if following is not None and accepted.message_id:
             following.follow_message(accepted)
         if told is not None:
-            in_our_log = self.claim.is_held and not accepted.held  # else it is a letter, or waits for the end of the turn
+            in_our_log = self.claim.is_held and not accepted.held  # otherwise it is a letter, or waits for the end of the turn
             (self.tail if in_our_log else self).when_durable(told)
         return accepted
 
@@ -247,21 +248,21 @@ class Conversation(Shell):
         self.on_watch_needed(self)
 
     async def look(self, position: Position | None = None) -> None:
-        """See what other processes have done; `position` is where the store says that it stands."""
+        """See what other processes have done. `position`: the store's position of the log, if the caller knows it."""
         await self._elsewhere.look(position)
 
     async def take_up(self) -> TakenUp:
-        """On its host: do what was left for it, where nobody has it."""
+        """On the conversation's host: do what was left for it, if no process has it."""
         return await self._elsewhere.take_up()
 
     def look_soon(self) -> None:
         self._elsewhere.look_soon()
 
     async def note_deleted(self) -> None:
-        """The store does not have it any more."""
+        """The store no longer has the conversation."""
         await self._elsewhere.note_deleted()
 
-    # -- what follows from what has happened
+    # -- effects
 
     def _watch_turn(self) -> None:
         self._letters_left = False
@@ -291,14 +292,14 @@ class Conversation(Shell):
         return bool(self.running or self.long_commands)
 
     def _break(self) -> None:
-        """The log could not keep the claim for us: another process may have the conversation, and write to it."""
+        """The log could not keep our claim: another process may have the conversation and write to it."""
         reason = f"the claim on conversation {self.id} was lost, so its turn was stopped; send again to continue the conversation"
         logger.error("%s", reason)
         self.tail.fail(Fenced(f"conversation store: {reason}"))
 
     def _give_back(self) -> bool:
-        """With the batch that is handed over now: nothing more is to be written under this claim. Whoever wants it next, here too,
-        asks the log for it, which answers once that batch is written.
+        """Give the claim back with the batch that is handed over now: nothing more is written under it. The next claimant, even in
+        this process, gets its answer from the log once that batch is written.
         """
         if self.standing.phase is not OURS or self.held or self._letters_left or self.state.queued or self.state.turn is not None:
             return False
@@ -309,7 +310,7 @@ class Conversation(Shell):
     # -- ending
 
     async def stop(self) -> None:
-        """The process ends: ops that wait are refused; a turn is interrupted, unless it waits for an answer."""
+        """The process ends: refuse the waiting ops, and interrupt the turn unless it waits for an answer."""
         reason = StoreError(ENDING)
         self.standing.note(Given.LEAVE)
         self.held.fail(reason)
@@ -318,12 +319,12 @@ class Conversation(Shell):
         await self.long_commands.end_all(LEAVING)
 
     def flush(self) -> None:
-        """What is not handed to the log yet is, and nothing is saved later."""
+        """Hand everything to the log; nothing is saved later."""
         self.tail.close()
         self.tail.flush()
 
     def forget(self) -> None:
-        """It leaves memory. Nothing in it may point back to it: then it is gone at once, and not when the collector comes by."""
+        """Leave memory. Breaks all reference cycles, so that the object is freed at once and not by the garbage collector."""
         self.standing.note(Given.FORGET)
         self.tail.close()
         if self._pages is not None:
@@ -331,4 +332,4 @@ class Conversation(Shell):
         self.tail.on_failure = self.tail.on_all_written = self.tail.gives_back = self.claim.runs_something = None
         self.standing.effects = ()
         self.fixes = None
-        del self.queue, self._elsewhere, self.beginning, self.long_commands  # they know this one
+        del self.queue, self._elsewhere, self.beginning, self.long_commands  # they refer back to this conversation

@@ -1,4 +1,4 @@
-"""An op that is done here, or by the process that has the conversation: in both cases its record in the log is waited for."""
+"""Submits an op that this process or another one performs, and waits for its record in the log."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -22,8 +22,8 @@ async def submit_and_wait(
     op: T,
     seconds: float,
 ) -> Record | None:
-    """The record that says what came of it (`Way.is_done_by`); None where none was written, because it `is_so` already. Raises
-    `AgentError` where the op is not taken, or where another process was asked to do it and has not said anything so far.
+    """The record that tells the outcome (`Way.is_done_by`), or None if nothing had to be written because it `is_so` already. Raises
+    `AgentError` if the op is refused, or if another process was asked and has not answered in time.
     """
     awaited = _Awaited(op)
     following = Following(conversation, awaited)
@@ -72,7 +72,7 @@ async def _until_done(
 class _Awaited(QuietViewer):
     def __init__(self, op: Op) -> None:
         self.known: asyncio.Future[Record] = asyncio.get_running_loop().create_future()
-        self.known.add_done_callback(lambda known: known.cancelled() or known.exception())  # whoever waited may have left
+        self.known.add_done_callback(lambda known: known.cancelled() or known.exception())  # the waiter may have left
         self._op = op
         self._way = way_of(op)
 

@@ -17,11 +17,11 @@ logger = logging.getLogger(__name__)
 
 
 class TakenUp(NamedTuple):
-    """`unrecorded`: letters up to this number asked for nothing that had to be recorded under this epoch."""
+    """`unrecorded`: letters up to this number needed no record under this epoch."""
 
     unrecorded: int = 0
     epoch: int = 0
-    deletes: bool = False  # somebody has asked for that
+    deletes: bool = False  # a letter asks for deletion
 
 
 class Elsewhere:
@@ -33,7 +33,7 @@ class Elsewhere:
     async def look(self, position: Position | None = None) -> None:
         """See what other processes have done: letters to a turn of ours, a turn of theirs, or the death of its process.
 
-        `position` is where the store says that it stands, for those who have asked already.
+        `position`: the store's position of the log, if the caller knows it.
         """
         shell = self._shell
         if shell.phase is LEAVING:
@@ -72,7 +72,7 @@ class Elsewhere:
             await shell.show_text_elsewhere()
 
     async def note_deleted(self) -> None:
-        """The store does not have it any more: whoever waits or watches here is told."""
+        """The store no longer has the conversation: tell those who wait or watch here."""
         await self._shell.alone(self._note_deleted())
 
     async def _note_deleted(self) -> None:
@@ -86,7 +86,7 @@ class Elsewhere:
     # -- taking over
 
     async def _take_over(self) -> None:
-        """The process that ran the turn has ended it, or died. What was left for it, and who waits for it, is ours now."""
+        """The process that ran the turn has ended it or died: handle its letters and its waiters here."""
         shell = self._shell
         try:
             await shell.take_claim()
@@ -100,20 +100,20 @@ class Elsewhere:
                 shell.tell_taken_over()
         except StandsElsewhere:
             if shell.state.turn is not None and not shell.unread and shell.claim.may_ask_again():
-                shell.post(Resume())  # nobody has it there: whoever serves the host is to look
+                shell.post(Resume())  # no process has it on its host: ask the process that serves that host to look
         except ConversationBusy:
             return
         except AgentError as error:
-            is_known = isinstance(error, UnknownConversation | HostAway)  # and told to those whom it concerns
+            is_known = isinstance(error, UnknownConversation | HostAway)  # and the people concerned have been told
             level = logging.INFO if is_known else logging.ERROR
             logger.log(level, "%s cannot be continued: %s", shell.id, error)
             shell.forget_unread()
             shell.fail_waiting(error)
 
-    # -- on its host, where nobody has it
+    # -- on the conversation's host, while no process has it
 
     async def take_up(self) -> TakenUp:
-        """Settle what a process left that died, and do what lies in the inbox. Raises `AgentError`."""
+        """Settle what a dead process left, and perform the letters in the inbox. Raises `AgentError`."""
         return await self._shell.alone(self._take_up())
 
     async def _take_up(self) -> TakenUp:
@@ -156,21 +156,21 @@ class Elsewhere:
         except AgentError as error:
             logger.info("%s that was left for %s cannot be done: %s", type(op).__name__, shell.id, error)
             if isinstance(op, Send):
-                shell.note_read(letter)  # it was put back
+                shell.note_read(letter)  # because the failed `Send` was put back
                 shell.append(TurnDropped(op.message.message_id, str(error)), turn=shell.state.turn or "0")
 
     # -- letters to a turn that runs here
 
     async def read_letters(self) -> None:
-        """Ops that other processes have left for the running turn. The inbox is read outside the queue, so that a slow log
-        does not hold up an interrupt; acting upon them waits for nothing.
+        """Perform ops that other processes left for the running turn. The inbox is read outside the queue, so that a slow log does
+        not delay an interrupt; performing the ops never waits.
         """
         letters = await self._shell.letters_waiting()
         if letters:
             await self._shell.alone(self._take_letters(letters))
 
     async def _read_letters_between_turns(self) -> None:
-        """No turn runs here, but commands that outlive theirs keep the claim: nobody else can do what the letters ask for."""
+        """No turn runs here, but commands that outlive their turns keep the claim, so no other process can perform the letters."""
         shell = self._shell
         if shell.phase is not OURS:
             return
@@ -186,11 +186,11 @@ class Elsewhere:
         shell = self._shell
         turn = shell.turn_id
         if turn is None:
-            return  # it has ended meanwhile: whoever left them takes the conversation over
+            return  # the turn has ended: whoever left the letters takes the conversation over
         for letter in letters:
             if shell.has_read(letter):
-                continue  # twice at the same time
-            if not shell.turn_runs:  # ended by the letter before: this one is for the turn after it
+                continue  # two reads of the inbox overlapped
+            if not shell.turn_runs:  # the previous letter ended the turn, so this one is for the next
                 await shell.begin_with_letters()
                 return
             if shell.is_ending:

@@ -1,4 +1,6 @@
-"""Ops that wait: for a turn that another process runs, those that were left for ours, and messages for the turn after it."""
+"""Ops that wait: letters to a turn of another process, letters from other processes, and messages for the turn after the running
+one.
+"""
 
 import logging
 from collections import deque
@@ -19,20 +21,20 @@ FORK_WHILE_RUNNING = "a turn is running: interrupt it, or wait for its end, befo
 
 
 class Letters:
-    """Those of one conversation, to and from the process that holds it. A letter that was posted is durable once it is on disk."""
+    """The letters of one conversation, to and from the process that holds it. A posted letter is durable once it is on disk."""
 
     def __init__(self, conversation_id: ConversationId, log: EventLog, tail: Tail) -> None:
         self._id = conversation_id
         self._log = log
         self._tail = tail
         self.taken = self._before = 0  # the number of the last letter read here
-        self._posting: deque[list[Told]] = deque()  # on their way to the disk, in order, and who is told
-        self.compaction_left = False  # somebody asked for it, and the turn they asked had ended
-        self.decisions_left: list[Decide] = []  # about a turn whose process ended before it read them
-        self.ends_left: set[str] = set()  # turns that were to be interrupted, likewise; empty: whichever ran
-        self.sent_by = LOCAL_NAME  # the last of the unread messages that were read
-        self.in_hand = False  # messages were read that are to be appended, and leave the box with that
-        self.unread: set[str] = set()  # messages of ours that are not in the log yet, as far as we know
+        self._posting: deque[list[Told]] = deque()  # letters on their way to the disk, in order, each with its callbacks
+        self.compaction_left = False  # somebody asked a turn for a summary, but the turn had ended
+        self.decisions_left: list[Decide] = []  # for a turn whose process ended before it read them
+        self.ends_left: set[str] = set()  # turns that a dead process was asked to interrupt; "": whichever ran
+        self.sent_by = LOCAL_NAME  # the sender of the last unread message
+        self.in_hand = False  # read messages are about to be appended, and leave the box with that
+        self.unread: set[str] = set()  # our messages that are not known to be in the log yet
 
     @property
     def posting(self) -> bool:
@@ -57,11 +59,11 @@ class Letters:
         self._log.post(self._id, op, on_disk)
 
     def when_posted(self, callback: Told) -> None:
-        """Once the last letter is on disk."""
+        """Call back once the last letter is on disk."""
         self._posting[-1].append(callback)
 
     def seen(self, entries: Sequence[Entry]) -> None:
-        """What the log shows has been read."""
+        """Note which of our messages the log shows as read."""
         for entry in entries:
             if isinstance(entry.record, UserMessage):
                 self.unread.discard(entry.record.message_id)
@@ -76,12 +78,12 @@ class Letters:
         return [letter for letter in letters if letter.number > self.taken] if letters else []
 
     def note_read(self, letter: Letter) -> None:
-        """It leaves the box, with those before it, together with the batch that holds what they said."""
+        """Remove the letter and those before it from the box, together with the batch that records their contents."""
         self._before, self.taken = self.taken, letter.number
         self._tail.take_letters(self.taken)
 
     def take_in_hand(self) -> None:
-        """The messages that were read are part of what is appended next."""
+        """The messages that were read are part of the next append."""
         self.in_hand = False
         self._tail.take_letters(self.taken)
 
@@ -93,7 +95,7 @@ class Letters:
         self._tail.take_letters(0)
 
     def read_again(self) -> None:
-        """What was written of those taken is lost: all that are still in the box count as new."""
+        """The records of the taken letters are lost, so all letters still in the box count as new."""
         self.taken = self._before = 0
         self.in_hand = False
         self._forget_what_was_left()
@@ -105,19 +107,19 @@ class Letters:
         self.ends_left.clear()
 
     async def end_was_asked_of(self, turn: str) -> bool:
-        """Whether somebody has told a turn to end whose process ended before it read that."""
+        """Whether somebody told this turn to end and its process died before reading that."""
         asked = {letter.op.turn for letter in await self.waiting() if isinstance(letter.op, Interrupt)} | self.ends_left
         return not asked.isdisjoint((turn, ""))
 
     def forget_ends(self) -> None:
-        """No turn is cut off any more that they could be meant for."""
+        """No turn is left that these interrupts could be meant for."""
         self.ends_left.clear()
 
     async def unread_messages(self) -> list[UserMessage]:
-        """Messages for a turn that had ended before it read them. A summary that was asked of it is made by the next one,
-        answers to its questions count if it is taken up again, and it is not if it was to be interrupted; other ops for it mean
-        nothing any more. Until the messages are appended all letters stay in the box: what is written before, such as the end of
-        a turn that was cut off, does not hold what they say.
+        """Messages for a turn that ended before it read them. Of the other letters to that turn, a request for a summary goes to
+        the next turn, answers count if the turn is resumed, and an interrupt prevents that; the rest mean nothing any more. All
+        letters stay in the box until the messages are appended: earlier records, such as the end of a turn that was cut off, do not
+        hold what the letters say.
         """
         letters = await self.waiting()
         if not letters:
@@ -125,7 +127,7 @@ class Letters:
                 self.take_in_hand()
             self.sent_by = LOCAL_NAME
             return []
-        if self._log.is_remote:  # whoever left them on another host does not take the conversation over
+        if self._log.is_remote:  # a sender on another host does not take the conversation over
             for letter in letters:
                 if isinstance(letter.op, Rename | Undo | Delete | Archive):
                     self._log.post(self._id, letter.op)
@@ -138,7 +140,7 @@ class Letters:
         taken_back = {letter.op.message_id for letter in letters if isinstance(letter.op, Cancel)}
         wanted = [op for op in sent if op.message.message_id not in taken_back]
         for op in sent:
-            if op not in wanted:  # whoever waits for its turn learns from the log that there will be none
+            if op not in wanted:  # those who wait for its turn learn from the log that there will be none
                 self._tail.append(TurnDropped(op.message.message_id), turn=self._tail.state.turn or "0")
         if self.in_hand and not wanted:
             self.take_in_hand()
@@ -147,7 +149,7 @@ class Letters:
 
 
 class HeldMessage:
-    """A message, and who waits to hear what became of it."""
+    """A message and those who wait for its outcome."""
 
     def __init__(self, op: Send) -> None:
         self.op = op
@@ -159,8 +161,8 @@ class HeldMessage:
 
 
 class HeldMessages:
-    """Messages that came after the running turn was told to end, in the order in which they came. Once it is over the first of them
-    begins a turn, and the others join that.
+    """Messages that came after the running turn was told to end, in order of arrival. Once that turn is over, the first message
+    begins a turn and the others join it.
     """
 
     def __init__(self) -> None:
@@ -173,7 +175,7 @@ class HeldMessages:
         self._messages.append(HeldMessage(op))
 
     def when_durable(self, callback: Told) -> None:
-        """Call back once the last of them is durable, or with the reason why it is not."""
+        """Call back once the last message is durable, or with the error if it failed."""
         self._messages[-1].told.append(callback)
 
     def take_all(self) -> list[HeldMessage]:
@@ -181,7 +183,9 @@ class HeldMessages:
         return taken
 
     def join(self, tail: Tail, turn: str) -> None:
-        """A second interrupt is meant for what was sent after the first: it counts as accepted and unread, like other input."""
+        """A second interrupt applies to what was sent after the first: those messages count as accepted and unread, like other
+        input.
+        """
         for held in self.take_all():
             if held.op.message.parent_message_id is not None:
                 held.tell(BadRequest(FORK_WHILE_RUNNING))
@@ -195,7 +199,7 @@ class HeldMessages:
                     tail.when_durable(told)
 
     def take_back(self, message_id: str, reason: AgentError) -> bool:
-        """Whoever sent it does not want it any more. False when it is not here."""
+        """The sender takes the message back. False if it is not held here."""
         for held in self._messages:
             if held.op.message.message_id == message_id:
                 self._messages.remove(held)

@@ -1,4 +1,4 @@
-"""What is read from the log again because the state does not remember it: what a turn did, and where a message went."""
+"""Rereads from the log what the state does not keep: what a turn did, and where a message went."""
 
 import asyncio
 from collections.abc import Callable, Collection
@@ -18,7 +18,7 @@ PAGE = 500
 
 
 async def read_past_work(conversation: "Conversation", turn: str) -> Work | None:
-    """Up to the end of the turn. Others are served between two pages."""
+    """Read up to the end of the turn, serving others between two pages."""
     ledger, after, begun = Ledger(), 0, False
     while page := await conversation.read(after, PAGE):
         for entry in page:
@@ -36,10 +36,10 @@ READ_AT_ONCE = 128  # records in one step of the event loop
 
 
 async def seek_message(shell: "Shell", log: EventLog, is_it: Callable[[str], bool], after: int) -> str | None:
-    """The id of the message, which is not in the log before record `after`. None: whoever sent it has taken it back unread.
+    """The id of the message, which is not in the log before record `after`. None: its sender took it back unread.
 
-    The inbox is read before the log, and the log as it is on disk: a letter leaves the one in the commit that brings it into
-    the other.
+    The inbox is read first and then the log on disk: the commit that writes a letter's message to the log also removes the letter
+    from the inbox.
     """
     state = shell.state
     known: tuple[Collection[str], ...] = (state.message_ends, state.queued, shell.unread)

@@ -1,7 +1,7 @@
-"""Who may append to a conversation, and what others did while it was not us.
+"""The claim: who may append to a conversation, and what others wrote while it was theirs.
 
-The claim is taken for a turn and given back after it. Whoever takes it has to know all that was written meanwhile: where the
-conversation stands comes with the claim, and only what is new is read.
+The claim is taken for a turn and given back after it. Its new owner must know everything written meanwhile: the claim comes with
+the log's position, and only new records are read.
 """
 
 import time
@@ -23,7 +23,7 @@ class Inbox(Enum):
     """What `OurClaim.take` found for the conversation."""
 
     EMPTY = "empty"
-    HAS_LETTERS = "has letters"  # or may have some: it is to be read
+    HAS_LETTERS = "has letters"  # or may have some, so the inbox must be read
 
 
 class OurClaim:
@@ -35,8 +35,8 @@ class OurClaim:
         self._log = log
         self._tail = tail
         self._letters = letters
-        self.runs_something: Callable[[], bool] | None = None  # whether a turn or a command of this conversation is at work here
-        self.is_elsewhere = False  # it was on another host when the claim was last asked for
+        self.runs_something: Callable[[], bool] | None = None  # whether a turn or a command of this conversation runs here
+        self.is_elsewhere = False  # it was on another host when the claim was last requested
         self._asks_again_at = 0.0
         self._claim: Claim | None = None
         self._as_of: int | None = None  # the log's mark of the last claim under which we knew everything and had read all letters
@@ -46,15 +46,15 @@ class OurClaim:
         return self._claim is not None
 
     async def begin(self) -> None:
-        """Of a new conversation, which nobody else knows."""
+        """Claim a new conversation, which no other process knows."""
         self._as_of = (await self._take(NOWHERE)).position.as_of
 
     async def take(self) -> Inbox:
-        """Become the one who may append, with the newest state. Raises `ConversationBusy`."""
+        """Take the claim and bring the state up to date. Raises `ConversationBusy`."""
         tail = self._tail
         if self._claim is not None and not tail.failure:
             return Inbox.HAS_LETTERS
-        self.release()  # after a failure: what was written is not known any more, and comes with a new claim
+        self.release()  # after a failure it is unknown what was written; a new claim tells
         knows = self._as_of is not None and not tail.failure
         known = Position(tail.stored_epoch, tail.state.last_seq, as_of=self._as_of or 0) if knows else None
         claim = await self._take(known)
@@ -63,12 +63,12 @@ class OurClaim:
             if known is None or tail.failure or not _is_at(position, known):
                 await self._refresh(position)
             else:
-                tail.resume()  # nobody else has written since
+                tail.resume()  # no other process has written since
         except BaseException:
             self._as_of = None
             self.release()
             raise
-        if self._claim is None:  # lost while that was read
+        if self._claim is None:  # lost during that read
             if self._standing.phase is FAILED:
                 self._standing.note(Given.READ_ANEW)
             raise ConversationBusy(f"conversation {self._id} has been taken by another process")
@@ -82,7 +82,7 @@ class OurClaim:
     async def _take(self, known: Position | None = None) -> Claim:
         claim = await self._log.claim(self._id, known)
         if isinstance(claim, Holder):
-            from understudy.store.elsewhere import why_not  # another process has it: that is seldom so
+            from understudy.store.elsewhere import why_not  # rarely needed: another process has the claim
 
             self.is_elsewhere = False
             if (reason := why_not(self._id, claim)) is not None:
@@ -97,7 +97,7 @@ class OurClaim:
         return claim
 
     def may_ask_again(self) -> bool:
-        """Whoever serves the host of the conversation, to look at it: not as often as somebody here would like to know."""
+        """Limits how often the process that serves the conversation's host is asked to look."""
         now = time.monotonic()
         if now < self._asks_again_at:
             return False
@@ -112,7 +112,7 @@ class OurClaim:
             self._standing.note(Given.RELEASED)
 
     def give_back(self) -> bool:
-        """With a batch, which does the rest. False where it is not ours."""
+        """Give the claim back with a batch: writing it releases the claim. False if the claim is not ours."""
         if self._claim is None:
             return False
         self._claim.on_lost = None
@@ -125,11 +125,11 @@ class OurClaim:
         self._standing.note(Given.LOST)
 
     def mistrust(self) -> None:
-        """Letters were left in the inbox: the next one who takes the claim has to look."""
+        """Letters remain in the inbox: the next claimant here must read it."""
         self._as_of = None
 
     async def catch_up(self) -> None:
-        """Take in, and show, what other processes have appended."""
+        """Read what other processes have appended, and show it."""
         tail = self._tail
         if tail.failure:
             await self.read_anew()
@@ -140,11 +140,11 @@ class OurClaim:
             return
         if not tail.state.extend(missed):
             whole = await self._log.read(self._id)
-            missed = [entry for entry in whole if entry.seq > known]  # more may have come since the first look
+            missed = [entry for entry in whole if entry.seq > known]  # more may have come since the first read
             tail.state = State.read(whole)
         self._letters.seen(missed)
         tail.broadcast.publish_foreign(missed)
-        tail.note_committed(missed[-1].seq)  # else whoever waits for all that is known to be on disk would wait for ever
+        tail.note_committed(missed[-1].seq)  # otherwise those who wait for everything known to be on disk would wait for ever
 
     async def _refresh(self, position: Position) -> None:
         tail = self._tail
@@ -158,8 +158,8 @@ class OurClaim:
             tail.load(tail.state, position.epoch)
 
     async def read_anew(self) -> None:
-        """After a failure: the state holds what was never written, and nobody here would see what others write. Not while
-        something that was begun here is still being stopped: it would go on, as if nothing had failed.
+        """Reload after a failure: the state holds records that were never written, and would miss what others write. Wait until
+        whatever was begun here has stopped: it would otherwise continue as if nothing had failed.
         """
         position = (await self._log.positions([self._id])).get(self._id)
         runs_something = self.runs_something is not None and self.runs_something()

@@ -1,25 +1,25 @@
-"""The theory of a conversation: in which phase it is in this process, and what every input makes of that. Pure: no I/O, no clock.
+"""The theory of a conversation: its phase in this process, and the effect of every input in each phase. Pure: no I/O, no clock.
 
-A conversation is a log and one phase. The log says what has been said and done, by whichever process; the phase says what this
-process has in hand. Everything else that a conversation keeps is a collection (held messages, letters, viewers), not a mode.
+A conversation is a log and one phase. The log holds what was said and done, by any process; the phase says what this process is
+doing with it. Everything else that a conversation keeps is a collection (held messages, letters, viewers), not a mode.
 
     UNREAD     nothing of its log is known here
-    IDLE       it is known, nothing runs here, and the claim is not ours: whoever acts next asks for it
+    IDLE       it is known, nothing runs here, and the claim is not ours: the next to act must take it
     OURS       we may append, and no turn runs: an op is at work, records are on their way to the disk, or commands that outlive
                their turns keep the claim
     RUNNING    a turn runs here, so the claim is ours
-    ENDING     that turn was told to end: what comes now is for the one after it
+    ENDING     that turn was told to end: new input is for the turn after it
     BREAKING   the log cannot be written, or the claim was lost, and the turn is still being stopped
     FAILED     the same, and no turn runs: the next claim reads the log anew
-    DELETING   it is to be deleted; a turn of it may still be ending. Ops are refused
+    DELETING   it is to be deleted; its turn may still be ending. Ops are refused
     GONE       it was deleted, here or by another process
     LEAVING    the process ends; a turn may still be ending. Nothing begins
-    FORGOTTEN  it has left memory, and is made anew when it is asked for
+    FORGOTTEN  it has left memory, and is loaded again when asked for
 
-An input is something that has happened (`Given`). `STEPS[phase][given]` is the phase after it and the effects that follow from it;
-None stands for what cannot happen. What is asked of a conversation has a table of its own: `OPS` in `ops/table.py` names the
-right that an op needs, and the file that says what becomes of it, which depends on the phase alone. A `Conversation` performs
-effects, and the `Shell` that it is does what ops say.
+An input is something that has happened (`Given`). `STEPS[phase][given]` holds the next phase and the effects; None means that the
+input cannot happen in that phase. Requests have a table of their own: `OPS` in `ops/table.py` names the right that each op needs,
+and the file that decides, by the phase alone, what the op does. A `Conversation` performs effects, and its base class `Shell` does
+what ops say.
 """
 
 import logging
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 class Phase(IntEnum):
-    """An integer, because it is an index: a lookup costs no call."""
+    """An integer, because it is used as an index: a lookup costs no call."""
 
     UNREAD = 0
     IDLE = 1
@@ -50,39 +50,39 @@ UNREAD, IDLE, OURS, RUNNING, ENDING, BREAKING, FAILED, DELETING, GONE, LEAVING, 
 
 
 class Given(IntEnum):
-    """What has happened. The log has answered, the claim has changed hands, a turn has moved on, or the process has."""
+    """What has happened to the log, the claim, a turn, or the process."""
 
     OPENED = 0  # it is new, and ours
     LOADED = 1  # its log was read
-    CLAIMED = 2  # the claim is ours, and all that others wrote is known
+    CLAIMED = 2  # the claim is ours, and everything that others wrote is known
     RELEASED = 3  # the claim was given back
     LOST = 4  # the claim could not be kept
     BROKEN = 5  # the log cannot be written
-    READ_ANEW = 6  # after that, without the claim
+    READ_ANEW = 6  # after the failure, without the claim
     STARTED = 7  # a turn
     TOLD_TO_END = 8  # the turn was interrupted, or a person answered a question by ending it
     ENDED = 9  # the turn is over, and nothing of it runs any more
-    CLOSED = 10  # its end has been appended
+    CLOSED = 10  # the record of its end has been appended
     DELETION = 11  # it is to be deleted
-    KEPT = 12  # it could not be deleted
-    KEPT_OURS = 13  # the same, and the claim is ours
-    KEPT_ENDING = 14  # the same, and a turn is still ending
-    KEPT_BREAKING = 15  # the same, and the log cannot be written
-    KEPT_FAILED = 16  # the log cannot be written, and no turn runs
-    KEPT_UNREAD = 17  # nothing of it was read
-    DELETED = 18  # the store does not have it any more
+    KEPT = 12  # the deletion failed
+    KEPT_OURS = 13  # the deletion failed, and the claim is ours
+    KEPT_ENDING = 14  # the deletion failed, and a turn is still ending
+    KEPT_BREAKING = 15  # the deletion failed, and the log cannot be written while a turn still ends
+    KEPT_FAILED = 16  # the deletion failed, the log cannot be written, and no turn runs
+    KEPT_UNREAD = 17  # the deletion failed, and nothing of its log was read
+    DELETED = 18  # the store no longer has it
     LEAVE = 19  # the process ends
     FORGET = 20  # memory is needed for others
 
 
 class Effect(IntEnum):
-    """What follows at once from something that has happened."""
+    """A consequence that follows at once from an input."""
 
-    WATCH = 0  # look out for letters to the turn
+    WATCH = 0  # watch for letters to the turn
     GO_ON = 1  # begin what waits for the end of the turn, or give the claim back
-    BREAK = 2  # nothing of this claim can be recorded any more: fail the log
-    FAIL_HELD = 3  # tell those whose messages wait that they are lost
-    STOP = 4  # stop the turn and the commands: nothing done may go unrecorded
+    BREAK = 2  # nothing more can be recorded under this claim: fail the log
+    FAIL_HELD = 3  # tell the senders of held messages that these are lost
+    STOP = 4  # stop the turn and the commands: nothing may be done unrecorded
     RELEASE_SOON = 5  # once everybody has been told
 
 
@@ -100,17 +100,17 @@ _STEPS: Final[dict[Phase, dict[Given, Step]]] = {
     UNREAD: {
         Given.OPENED: Step(OURS),
         Given.LOADED: Step(IDLE),
-        Given.RELEASED: Step(UNREAD),  # a new one that could not be opened
+        Given.RELEASED: Step(UNREAD),  # a new conversation that could not be opened
         Given.LOST: Step(UNREAD, _BREAK),
         Given.BROKEN: Step(UNREAD, _STOP),
-        Given.DELETION: Step(DELETING),  # unread, by age
+        Given.DELETION: Step(DELETING),  # deleted for its age, without being read
         Given.DELETED: Step(GONE),
         Given.LEAVE: Step(LEAVING),
     },
     IDLE: {
         Given.CLAIMED: Step(OURS),
         Given.RELEASED: Step(IDLE),  # what others wrote could not be read
-        Given.LOST: Step(IDLE, _BREAK),  # while that was read
+        Given.LOST: Step(IDLE, _BREAK),  # lost during that read
         Given.BROKEN: Step(FAILED, _STOP),
         Given.CLOSED: Step(IDLE, _GO_ON),
         Given.DELETION: Step(DELETING),
@@ -229,7 +229,7 @@ STEPS: Final = tuple(tuple(_STEPS[phase].get(given) for given in Given) for phas
 
 
 def kept(*, known: bool, claimed: bool, turn: bool, broken: bool) -> Given:
-    """What a deletion that failed leaves behind."""
+    """The input for a deletion that failed, by the conversation's condition."""
     if not known:
         return Given.KEPT_UNREAD
     if broken:
@@ -245,7 +245,7 @@ MAY_BEGIN: Final = frozenset({IDLE, OURS, FAILED})
 
 
 class Standing:
-    """The phase of one conversation, shared by its parts. They note what has happened; whoever owns them performs what follows."""
+    """The phase of one conversation. Its parts share it and note what has happened; the conversation performs the effects."""
 
     __slots__ = ("effects", "phase")
 

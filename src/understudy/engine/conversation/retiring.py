@@ -1,4 +1,4 @@
-"""Deleting a conversation that nobody uses, without reading it. Whoever asks for it meanwhile is told that it is gone."""
+"""Deletes an unused conversation without reading it. Concurrent callers are told that it is gone."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,9 @@ if TYPE_CHECKING:
 
 
 async def delete_if_unused(shell: "Shell", log: EventLog, seen: Listed) -> bool:
-    """An op of the conversation's queue. False where it was used since it was seen, waits for somebody, or is held elsewhere."""
+    """An op of the conversation's queue. False if the conversation was used since it was `seen`, is waited for, or is held
+    elsewhere.
+    """
     claim = await log.claim(shell.id)
     if isinstance(claim, Holder):
         return False

@@ -1,4 +1,4 @@
-"""The turn that runs here, if any: begun, told to end, and its end recorded exactly once, whichever way it went."""
+"""The turn that runs here, if any. It is begun, can be told to end, and its end is recorded exactly once, however it ends."""
 
 import asyncio
 import logging
@@ -27,23 +27,23 @@ class Running:
         self.turn: Turn | None = None
         self.workspaces: Callable[[], Workspaces] | None = None
         self.by = LOCAL_NAME  # who began it
-        self.at_work: TurnsAtWork | None = None  # where callers may have so many at once
-        self.accounts: Accounts | None = None  # where they may use only so much
+        self.at_work: TurnsAtWork | None = None  # set if callers have a limit of concurrent turns
+        self.accounts: Accounts | None = None  # set if callers have budgets
         self._tail = tail
         self._loop = loop
         self._task: asyncio.Task[None] | None = None
-        self._interrupt_asked = False  # of the turn that runs
+        self._interrupt_asked = False  # of the running turn
 
     def __bool__(self) -> bool:
         return self._task is not None
 
     @property
     def is_ending(self) -> bool:
-        """Nothing that comes now is for the running turn."""
+        """Whether new input is for the next turn, because the running one is ending."""
         return self._standing.phase is not RUNNING
 
     def check_room(self, name: str) -> None:
-        """Whether this caller may begin a turn. Raises `TooManyTurns`."""
+        """Check that this caller may begin a turn. Raises `TooManyTurns`."""
         if self.at_work is not None:
             self.at_work.check(name)
 
@@ -63,7 +63,7 @@ class Running:
         name = self._tail.conversation_id
         try:
             if self._tail.state.setup_due:
-                from understudy.engine.workspaces.setup_commands import run_setup  # few workspaces need any
+                from understudy.engine.workspaces.setup_commands import run_setup  # few workspaces need a setup
 
                 await run_setup(turn, turn.turn_id, self._tail.state.overrides.workspace)
             ended = await turn.run()
@@ -86,7 +86,7 @@ class Running:
 
     @property
     def _can_go_on_later(self) -> bool:
-        """The process ends, and the turn waits for an answer: its end is not recorded, unless somebody has asked for it."""
+        """The process ends while the turn waits for an answer: its end is not recorded, unless somebody asked for it."""
         return self._standing.phase is LEAVING and not self._interrupt_asked and recovery.can_go_on(self._tail.state)
 
     def _end(self) -> None:
@@ -96,7 +96,7 @@ class Running:
             self.at_work.ended(self.by)
 
     def close(self, turn_id: str, ended: TurnEnded) -> None:
-        """Whatever the turn left open is answered, and then it is over. Also for turns that a crash cut off."""
+        """Answer whatever the turn left open, then record its end. Also used for turns that a crash cut off."""
         state = self._tail.state
         open_calls = recovery.close_open_calls(state) if state.calls or state.running else ()
         if state.overrides.workspace is not None and self.workspaces is not None:
@@ -105,7 +105,7 @@ class Running:
         self._tail.flush()
 
     def _save_workspace(self, workspaces: "Workspaces", turn_id: str) -> tuple[Record, ...]:
-        """Once the end of the turn is in the log."""
+        """Save the workspace once the end of the turn is in the log."""
         intent = workspaces.at_end(self._tail.state, turn_id)
         if intent:
             tail = self._tail
@@ -117,7 +117,7 @@ class Running:
         self._standing.note(Given.TOLD_TO_END)
 
     def interrupt(self) -> None:
-        """Once: a second interrupt must not cut short the clean-up that the first began."""
+        """Only the first interrupt acts: a second one must not cut short the clean-up that the first began."""
         turn, task = self.turn, self._task
         if turn is None or task is None or self.is_ending:
             return
@@ -126,7 +126,7 @@ class Running:
         if not turn.listens:
             self._cancel(task)
             return
-        self._end()  # it is suspended in the model's stream: nothing of it is under way here
+        self._end()  # suspended in the model's stream; safe to close
         turn.closed = True
         self.close(turn.turn_id, _interrupted(turn, asked_for=True))
         self._standing.note(Given.CLOSED)
@@ -137,12 +137,12 @@ class Running:
         self._tail.when_committed(leave)
 
     def stop_unrecorded(self) -> None:
-        """The log cannot be written: nothing more may be done, for nothing done may go unrecorded."""
+        """The log cannot be written: stop, because nothing may be done unrecorded."""
         if self._task is not None:
             self._cancel(self._task)
 
     def _cancel(self, task: "asyncio.Task[None]") -> None:
-        """A task that is cancelled before its first step never runs at all, and then nobody would close its turn."""
+        """Cancel in the next step: a task that is cancelled before its first step never runs, so nobody would close its turn."""
         self._loop.call_soon(task.cancel)
 
     async def ended(self) -> None:
@@ -151,7 +151,9 @@ class Running:
             await asyncio.wait([self._task])
 
     async def leave(self) -> None:
-        """The process ends: the turn is interrupted, unless it waits for an answer, which can still be given later."""
+        """The process ends: interrupt the turn. If it waits for an answer, its end is not recorded, so the answer can still be
+        given later.
+        """
         if self._task is None:
             return
         task = self._task

@@ -1,7 +1,7 @@
-"""What can be done to a conversation. Ops and the events of a turn decide; this performs, and decides nothing.
+"""Everything that can be done to a conversation. Ops and a turn's events decide; this class only performs.
 
-Ops (`ops/`), and what other processes do (`Elsewhere`), know a conversation as a `Shell`, and use its methods, not its parts. So
-each effect has one name, and what an op can do to a conversation is this page.
+Ops (`ops/`) and `Elsewhere` (the acts of other processes) know a conversation as a `Shell` and use its methods, not its parts. So
+each effect has one name, and this file lists all that an op can do to a conversation.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class Shell:
-    beginning: Beginning  # set by whoever knows how the letters to a turn are read
+    beginning: Beginning  # set by the subclass, which knows how letters to a turn are read
 
     def __init__(
         self,
@@ -63,14 +63,14 @@ class Shell:
         self.long_commands = LongCommands(self.tail, self.release_if_idle)
         self.held = HeldMessages()
         self.waiting: list[Waiter] = []  # for the end of a turn, wherever it runs
-        self._asks_later = False  # in the next step: a viewer has left that could answer a question
+        self._asks_later = False  # a viewer that could answer a question has left, which the next step handles
         self._log = log
-        self._letters_left = False  # in the inbox, for the turn after the one that runs
-        self.fixes: Callable[[Send], Send] | None = None  # the folders of a message that was left here, where the log is remote
+        self._letters_left = False  # in the inbox, for the turn after the running one
+        self.fixes: Callable[[Send], Send] | None = None  # with a remote log: pins the folders of a message that was left here
         self._senders: dict[str, str] = {}  # of the messages that wait here for turns of their own
-        self._interrupted_elsewhere: str | None = None  # a turn of another process that we have told to end
+        self._interrupted_elsewhere: str | None = None  # a turn of another process that we told to end
 
-    # -- what is known
+    # -- state
 
     @property
     def state(self) -> State:
@@ -82,17 +82,17 @@ class Shell:
 
     @property
     def turn_id(self) -> str | None:
-        """Of the turn that runs here."""
+        """The id of the turn that runs here."""
         return None if self.running.turn is None else self.running.turn.turn_id
 
     @property
     def turn_runs(self) -> bool:
-        """Here, also where it is ending."""
+        """Whether a turn runs here, even if it is ending."""
         return bool(self.running)
 
     @property
     def is_interrupted_elsewhere(self) -> bool:
-        """The turn that another process runs was told to end by us."""
+        """Whether we told another process's running turn to end."""
         return self.state.turn is not None and self.state.turn == self._interrupted_elsewhere
 
     def check_exists(self) -> None:
@@ -116,22 +116,22 @@ class Shell:
 
     @property
     def depends_on_others(self) -> bool:
-        """Somebody here waits for a turn of another process, or for it to read a message."""
+        """Somebody here waits for another process to end its turn or to read a message."""
         return not self.running and bool(self.waiting or self.letters.unread)
 
     def check_log(self) -> None:
-        """Raises why nothing can be recorded any more, while what runs here is being stopped."""
+        """Raise the reason why nothing can be recorded any more, while what runs here is being stopped."""
         if (failure := self.tail.failure) is not None:
             raise failure
 
     def note(self, given: Given) -> None:
         self.standing.note(given)
 
-    # -- the claim, and who else has it
+    # -- the claim, and which process has it
 
     @property
     def is_on_another_host(self) -> bool:
-        """It was, when the claim was last asked for."""
+        """Whether it was on another host when the claim was last requested."""
         return self.claim.is_elsewhere
 
     @property
@@ -139,11 +139,11 @@ class Shell:
         return self.claim.is_held
 
     def take_claim(self) -> Awaitable[Inbox]:
-        """Become the one who may append, with the newest state. Raises `ConversationBusy`."""
+        """Take the claim and bring the state up to date. Raises `ConversationBusy`."""
         return self.claim.take()
 
     def catch_up(self) -> Awaitable[None]:
-        """Take in, and show, what other processes have appended."""
+        """Read what other processes have appended, and show it."""
         return self.claim.catch_up()
 
     def release(self) -> None:
@@ -154,26 +154,30 @@ class Shell:
             self._release()
 
     def _release(self) -> None:
-        """All is written. Before the answer goes out, so that another process that acts on it is not refused."""
+        """Release the claim once all is written. This happens before the answer goes out, so that another process that acts on it
+        is not refused.
+        """
         if not (self.running.turn or self.standing.phase in REFUSES or self.queue.busy or self.long_commands):
             self.claim.release()
 
     async def is_claimed(self) -> bool:
-        """By any process."""
+        """Whether any process holds the claim."""
         return await self._log.holder(self.id) is not None
 
     async def is_stored(self) -> bool:
         return bool(await self._log.positions([self.id]))
 
     async def may_run_elsewhere(self) -> bool:
-        """Whether another process has it, and not only for commands that outlive their turns; or had it, and left a turn open."""
+        """Whether another process has the conversation, other than just for commands that outlive their turns, or left a turn open
+        in it.
+        """
         claimed = await self.is_claimed()
         if not claimed or self.state.sessions.running:
             await self.claim.catch_up()
         return self.state.turn is not None or (claimed and not self.state.sessions.running)
 
     async def holder(self) -> int | None:
-        """The process that runs the turn, where that can be told."""
+        """The process that runs the turn, if it can be identified."""
         if self.claim.is_held:
             return os.getpid()
         holder = await self._log.holder(self.id, identify=True)
@@ -185,20 +189,20 @@ class Shell:
         self.tail.append(*records, turn=turn)
 
     async def committed(self) -> None:
-        """Wait until all that is known here is in the log, and has been shown. Raises why it is not."""
+        """Wait until everything known here is in the log and has been shown. Raises the reason if that fails."""
         if not self.tail.idle:
             await until_durable(self.tail.when_durable)
 
     @property
     def is_written(self) -> bool:
-        """All that is known here is on disk."""
+        """Whether everything known here is on disk."""
         return self.tail.idle
 
     def all_written(self) -> Awaitable[None]:
         return self.tail.committed()
 
     async def read(self, after: int, limit: int | None = None) -> Sequence[Entry]:
-        """Entries that viewers may be shown, from the store: a page in a step of the event loop."""
+        """Entries that viewers may be shown, from the store: one page per step of the event loop."""
         from understudy.engine.viewers.shared_pages import read_back  # a new conversation has nothing to read
 
         return await read_back(self._log, self.tail, self.pace, after, limit)
@@ -207,13 +211,13 @@ class Shell:
         await until_durable(lambda told: self._log.delete(self.id, told))
 
     async def put_away(self, *, archived: bool) -> None:
-        """The store has it among the archived ones, or not."""
+        """Archive the conversation in the store, or bring it back."""
         await until_durable(lambda told: self._log.archive(self.id, archived, told))
 
     # -- letters, to the process that has it and from others
 
     def post(self, op: Op) -> None:
-        """Leave it for the process that has the conversation."""
+        """Leave the op for the process that has the conversation."""
         self.letters.post(op, self.on_posted if isinstance(op, Send) else None)
         if isinstance(op, Interrupt):
             self._interrupted_elsewhere = self.state.turn
@@ -227,11 +231,11 @@ class Shell:
 
     @property
     def unread(self) -> Collection[str]:
-        """Messages that we have left for another process."""
+        """Messages that we left for another process."""
         return self.letters.unread
 
     def messages_left(self) -> Awaitable[Sequence[UserMessage]]:
-        """For a turn that had ended before it read them."""
+        """Messages for a turn that ended before it read them."""
         return self.letters.unread_messages()
 
     def letters_waiting(self) -> Awaitable[Sequence[Letter]]:
@@ -244,7 +248,7 @@ class Shell:
         self.letters.note_read(letter)
 
     def leave_letters(self) -> None:
-        """In the inbox, for the turn after the one that runs."""
+        """Leave letters in the inbox, for the turn after the running one."""
         self._letters_left = True
         self.claim.mistrust()
 
@@ -253,7 +257,7 @@ class Shell:
         return left
 
     def take_compaction_left(self) -> bool:
-        """Whether somebody asked for a summary whose turn had ended."""
+        """Whether somebody asked a turn for a summary that had already ended; resets the flag."""
         left, self.letters.compaction_left = self.letters.compaction_left, False
         return left
 
@@ -281,15 +285,15 @@ class Shell:
         return self.held.take_back(message_id, reason)
 
     def note_sender(self, message_id: str, by: str) -> None:
-        """Of a message that was queued for a turn of its own: whose turn that will be."""
+        """Note who sent a message that was queued for a turn of its own: the turn will be theirs."""
         self._senders[message_id] = by
 
     def take_sender(self, message_id: str) -> str:
-        """Whoever has the conversation where the message was queued by a process that ended."""
+        """The message's sender, or the conversation's owner if a process that has ended queued the message."""
         return self._senders.pop(message_id, self.state.owner)
 
     def when_durable(self, callback: Told) -> None:
-        """Call back once all that was sent so far is durable, or with the reason why it is not. Nobody is shown it sooner."""
+        """Call back once everything sent so far is durable, or with the error if it failed. Nobody is shown it sooner."""
         if self.held:
             self.held.when_durable(callback)
         elif self.letters.posting:
@@ -298,14 +302,14 @@ class Shell:
             self.tail.when_durable(callback)
 
     def _when_records_are(self, callback: Told, error: AgentError | None) -> None:
-        """Letters are durable. What was appended since they were sent may not be."""
+        """The letters are durable, but records appended since they were sent may not be."""
         if error is not None or self.tail.idle:
             callback(error)
         else:
             self.tail.when_durable(callback)
 
     def ask_later(self, ask: Callable[["Shell"], None]) -> None:
-        """Once, in a later step: a viewer has left that could answer a question, and all others may be leaving, too."""
+        """Call `ask` once in a later step: a viewer that could answer a question has left, and the others may be leaving too."""
         if not self._asks_later:
             self._asks_later = True
             self.loop.call_soon(self._ask, ask)
@@ -327,14 +331,14 @@ class Shell:
             waiter.taken_over()
 
     async def show_text_elsewhere(self) -> None:
-        """What the model has said so far in a turn of another process, to those who watch."""
+        """Show followers what the model has said so far in a turn of another process."""
         broadcast = self.tail.broadcast
         if not broadcast.followers:
             return
         saved = await self._log.saved_text(self.id)
         if saved is None or saved.after < broadcast.published:
             return
-        if saved.after > broadcast.published:  # it is of an answer after records that are not known here
+        if saved.after > broadcast.published:  # the text belongs to an answer after records that are not known here
             await self.claim.catch_up()
         if saved.after == broadcast.published and self.state.turn is not None:
             broadcast.publish_foreign_text(saved, self.state.turn)
@@ -345,20 +349,20 @@ class Shell:
     # -- turns
 
     def setup(self) -> TurnSetup:
-        """What the next turn would run with. Raises `ConfigError`."""
+        """The setup of the next turn. Raises `ConfigError`."""
         return self.beginning.setup()
 
     def check_choices(self, record: UserMessage) -> None:
-        """Raises `ConfigError` where no turn could run with what the message changes."""
+        """Raises `ConfigError` if no turn could run with the message's changes."""
         self.beginning.check(record)
 
     def check_room(self, by: str) -> None:
-        """Whether this caller may begin a turn after the one that runs: whoever began that has room. Raises `TooManyTurns`."""
+        """Check that this caller may begin a turn after the running one; whoever began that one has room. Raises `TooManyTurns`."""
         if not self.running or self.running.by != by:
             self.running.check_room(by)
 
     async def begin(self, record: UserMessage, *before: UserMessage, by: str, promised: bool = False) -> Accepted:
-        """Under the claim: a turn with this message, after those that were left for one that had ended."""
+        """Under the claim: begin a turn with this message, after the messages that were left for a turn that had ended."""
         try:
             return await self.beginning.begin(record, *before, by=by, promised=promised)
         except BaseException:
@@ -366,18 +370,18 @@ class Shell:
             raise
 
     async def begin_with_letters(self) -> bool:
-        """Under the claim: messages that were left for a turn which has ended begin another one. False where there are none."""
+        """Under the claim: begin a turn with the messages that were left for one that has ended. False if there are none."""
         messages = await self.letters.unread_messages()
         if messages:
             await self.begin(messages[-1], *messages[:-1], by=self.letters.sent_by, promised=True)
         return bool(messages)
 
     def begin_compaction(self, by: str) -> Awaitable[tuple[str, bool]]:
-        """Under the claim: a turn that only sums up. True: the one that waited for an answer goes on instead."""
+        """Under the claim: begin a turn that only summarises. True: a turn that waited for an answer is resumed instead."""
         return self.beginning.begin_compaction(by)
 
     async def resume(self) -> str | None:
-        """Take up a turn that waited for an answer when its process ended: its id. Raises `ConversationBusy`."""
+        """Resume a turn that waited for an answer when its process ended, and return its id. Raises `ConversationBusy`."""
         self.check_exists()
         if self.running:
             return self.turn_id
@@ -385,16 +389,16 @@ class Shell:
         return await self.beginning.resume()
 
     def resume_cut_turn(self) -> Awaitable[str | None]:
-        """Under the claim, where no turn runs."""
+        """Call it under the claim, while no turn runs."""
         return self.beginning.resume()
 
     async def settle_cut_turn(self) -> None:
-        """Under the claim: a turn that was cut off is closed, also one that waited for an answer."""
+        """Under the claim: close a turn that was cut off, even if it waited for an answer."""
         await self.beginning.settle_cut_turn(may_resume=False)
 
     @property
     def is_ending(self) -> bool:
-        """Nothing that comes now is for the turn that runs."""
+        """Whether new input is for the next turn, because the running one is ending."""
         return self.running.is_ending
 
     def interrupt_turn(self) -> None:
@@ -404,12 +408,12 @@ class Shell:
         return self.running.ended()
 
     def sum_up_soon(self) -> None:
-        """The turn that runs here makes a summary before its next request."""
+        """Let the turn that runs here make a summary before its next request."""
         if self.running.turn is not None:
             self.running.turn.compact_soon()
 
     def decide_here(self, op: Decide, turn: str) -> bool:
-        """Answer a question of the turn that runs here. False where the answer does not count."""
+        """Answer a question of the turn that runs here. False if the answer does not count."""
         if op.turn not in ("", turn):
             return False
         counts = self.approvals.decide(op, turn)
@@ -432,17 +436,17 @@ class Shell:
     def end_commands(self, reason: str) -> Awaitable[None]:
         return self.long_commands.end_all(reason)
 
-    # -- the end
+    # -- deletion
 
     def run_beside(self, work: Coroutine[Any, Any, object]) -> None:
         self.tasks.run(work)
 
     def alone(self, op: Coroutine[Any, Any, T]) -> Awaitable[T]:
-        """In the queue of ops, for what waits for something else between two steps of its own."""
+        """Run it in the queue of ops. For work that waits for something else between two steps of its own."""
         return self.queue.run(op)
 
     def note_kept(self) -> None:
-        """It could not be deleted."""
+        """The deletion failed."""
         broken = self.tail.failure is not None
         turn, claimed = bool(self.running), self.claim.is_held
         self.standing.note(kept(known=self.tail.state.last_seq > 0, claimed=claimed, turn=turn, broken=broken))

@@ -1,4 +1,4 @@
-"""Ending a turn and waiting until the log says that it is over, whichever process runs it."""
+"""Ends a turn and waits until the log says that it is over, whichever process runs it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -14,20 +14,20 @@ from understudy.errors import AgentError
 from understudy.protocol.ops import Accepted, Interrupt
 from understudy.protocol.records import TurnEnded
 
-LOOK_SECONDS = 0.02  # how often the claim of another process is looked at
+LOOK_SECONDS = 0.02  # how often another process's claim is checked
 
 
 class Stopped(msgspec.Struct, frozen=True):
-    """`requested`: the turn was told to end and has not ended yet; `holder` is the process that runs it, where that is known."""
+    """`requested`: the turn was told to end and has not ended yet; `holder` is the process that runs it, if known."""
 
     status: Literal["over", "nothing", "requested"]
     holder: int | None = None
 
 
 async def stop_turn(conversation: Conversation, submit: Callable[[Interrupt], Awaitable[Accepted]], seconds: float) -> Stopped:
-    """The turn is told to end at once, so what is sent afterwards is not part of it.
+    """Tell the turn to end at once, so that later messages are not part of it, and wait for its end.
 
-    Raises `AgentError` where the log cannot say any more that it is over.
+    Raises `AgentError` if the log can no longer say that it is over.
     """
     end = _TurnEnd()
     following = Following(conversation, end)
@@ -37,7 +37,7 @@ async def stop_turn(conversation: Conversation, submit: Callable[[Interrupt], Aw
         if accepted.turn is None:
             return Stopped("nothing")
         end.turn = accepted.turn
-        if not conversation.turn_runs:  # another process is told by letter, which may not get there
+        if not conversation.turn_runs:  # another process is told by letter, which may not arrive
             conversation.when_durable(lambda error: None if error is None else end.failed(error))
         return await _until_over(conversation, end, submit, seconds)
     finally:
@@ -52,15 +52,15 @@ async def _until_over(
     while not end.over.done() and loop.time() < give_up:
         await asyncio.wait([end.over], timeout=LOOK_SECONDS)
         if end.over.done() or conversation.turn_runs or not conversation.is_written:
-            continue  # it ends here, or its end is on its way to the disk: nothing has to be read for that
-        await conversation.look()  # another process runs the turn, or did: it may have ended it meanwhile, or died
+            continue  # it ends here, or its end is on its way to the disk: there is nothing to read yet
+        await conversation.look()  # another process runs the turn; it may have ended it since, or died
         if end.over.done() or await conversation.is_claimed() or not conversation.is_written or conversation.unread:
             continue
         if conversation.is_on_another_host and end.turn and conversation.state.turn == end.turn:
-            continue  # it was left there
+            continue  # the turn stays open on that host
         if end.turn and conversation.state.turn == end.turn:
             await submit(Interrupt(end.turn))
-        else:  # a process that was about to let go had a claim, and no turn that could have been interrupted
+        else:  # a process about to release its claim held it without a turn to interrupt
             return Stopped("over" if end.turn else "nothing")
     if end.over.done():
         end.over.result()
@@ -69,7 +69,7 @@ async def _until_over(
 
 
 class _TurnEnd(QuietViewer):
-    """A viewer who waits for the end of one turn; of any, where its id is not known."""
+    """A viewer that waits for the end of one turn, or of any turn if the id is not known."""
 
     def __init__(self) -> None:
         self.turn: str | None = None
@@ -82,4 +82,4 @@ class _TurnEnd(QuietViewer):
     def failed(self, error: AgentError) -> None:
         if not self.over.done():
             self.over.set_exception(error)
-            self.over.exception()  # whoever waited may have left
+            self.over.exception()  # the waiter may have left

@@ -1,4 +1,4 @@
-"""Whoever waits for the end of a turn, as a conversation knows them: they follow it, too."""
+"""Those who wait for the end of a turn and follow it, as a conversation sees them."""
 
 from typing import Protocol
 

@@ -1,7 +1,7 @@
-"""What other processes do: entries and unfinished text for viewers here, and letters for turns that run here.
+"""Watches other processes: entries and unfinished text for viewers here, and letters for turns that run here.
 
-The log is listened to for every conversation about which somebody needs to know. Its hints may be missed, so all of these are
-looked at every second too; those in which nothing happens, of a log on this machine, every five.
+Every conversation that somebody here depends on is subscribed to in the log. Notifications may be missed, so these conversations
+are also checked every second; quiet ones, with a log on this machine, every five.
 """
 
 import asyncio
@@ -15,22 +15,22 @@ from understudy.store.log import EventLog, Position
 
 logger = logging.getLogger(__name__)
 
-FIRST_SECONDS = 0.02  # what was done just before we began to listen is looked for then
-UNTOLD_SECONDS = 1.0  # what no hint told of, such as the end of a killed process, is noticed this late
-QUIET_ROUNDS = 5  # and where there is no turn that could end: thousands may be watched, and nothing be done to them for hours
+FIRST_SECONDS = 0.02  # then look for what was done just before the subscription
+UNTOLD_SECONDS = 1.0  # what no notification told, such as the death of a killed process, is noticed this late
+QUIET_ROUNDS = 5  # applies if there is no turn that could end: thousands of idle conversations may be watched for hours
 
 
 class Watch:
     def __init__(self, log: Callable[[], EventLog], conversations: Mapping[ConversationId, Conversation]) -> None:
         self._log = log
         self._conversations = conversations
-        self._listening: dict[ConversationId, Callable[[], None]] = {}  # and how to stop it
+        self._listening: dict[ConversationId, Callable[[], None]] = {}  # each with the function that stops it
         self._hinted: set[ConversationId] = set()
-        self._waiter: asyncio.Future[None] | None = None  # while there is nothing to look at
+        self._waiter: asyncio.Future[None] | None = None  # set while there is nothing to look at
         self._task: asyncio.Task[None] | None = None
 
     def wake(self, conversation: Conversation | None = None) -> None:
-        """Something may need watching now: this conversation, or any."""
+        """This conversation, or any if None, may need watching now."""
         for each in self._conversations.values() if conversation is None else (conversation,):
             if each.id not in self._listening and _needs_watching(each):
                 self._listen(each.id)
@@ -79,7 +79,7 @@ class Watch:
         return [name for name in self._listening if (each := known.get(name)) is None or not each.is_at_rest]
 
     async def _rest(self, until: float) -> None:
-        """Until somebody is told of something, or then at the latest: for every conversation, so by one future and one timer."""
+        """Sleep until a notification, at the latest until then. All conversations share one future and one timer."""
         loop = asyncio.get_running_loop()
         self._waiter = loop.create_future()
         timer = loop.call_at(until, self._wake_up)
@@ -108,7 +108,7 @@ class Watch:
             return
         try:
             positions = await self._log().positions([conversation.id for conversation in watched])
-        except StoreGone as error:  # nobody here will see any more what they wait for
+        except StoreGone as error:  # nobody here will ever see what they wait for
             for conversation in watched:
                 conversation.fail_viewers(error)
                 conversation.fail_waiting(error)
@@ -116,17 +116,17 @@ class Watch:
         except AgentError as error:
             logger.warning("cannot see what other processes write: %s", error)
             return
-        for conversation in watched:  # one that has to wait for the log does not keep the others waiting
+        for conversation in watched:  # concurrently, so that one that waits for the log does not delay the others
             position = positions.get(conversation.id)
             if position is None or position.last_seq != conversation.tail.state.last_seq or not conversation.is_at_rest:
                 conversation.run_beside(self._look_at(conversation, position))
 
     async def _look_at(self, conversation: Conversation, position: Position | None) -> None:
-        """Whoever else is watched for must not pay for what goes wrong with one."""
+        """An error in one conversation must not affect the others."""
         try:
             if position is None and not conversation.is_forgotten:
                 await conversation.note_deleted()
-            # It may leave memory while the log is asked, or once those who watched know it is gone.
+            # It may leave memory during the log's answer, or once its watchers know that it is deleted.
             if not conversation.is_forgotten:
                 await conversation.look(position)
         except AgentError as error:

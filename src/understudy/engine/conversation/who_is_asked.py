@@ -1,4 +1,4 @@
-"""Who of those that follow a conversation is asked, where whoever began the turn has left or cannot be."""
+"""Chooses which follower is asked a question if whoever began the turn has left or cannot be asked."""
 
 from typing import TYPE_CHECKING
 
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 
 def is_left_alone(viewer: "Waiter", shell: "Shell") -> bool:
-    """Whether a viewer that joined a turn which runs here is the only one that could see to its questions. Such a turn was begun by
-    the conversation door, where a question waits until somebody can answer, or its viewer has left.
+    """Whether a viewer that joined a turn here is the only one that could handle its questions. The turn was then begun through the
+    conversation door, where a question waits until somebody can answer, or its first viewer has left.
     """
     if not shell.turn_runs or any(other.leads for other in shell.waiters if other is not viewer):
         return False
@@ -19,7 +19,7 @@ def is_left_alone(viewer: "Waiter", shell: "Shell") -> bool:
 
 
 def put_to_those_left(shell: "Shell") -> None:
-    """One who could answer has left: those who wait see to the open questions, unless somebody else can answer them."""
+    """A viewer that could answer has left: the waiting viewers handle the open questions, unless another follower can answer."""
     if shell.phase in (LEAVING, FORGOTTEN) or not shell.turn_runs:
         return
     followers = tuple(shell.followers)

@@ -1,1 +1,1 @@
-"""Hooks at work: programs of the user's that are told what happens, and may object. They only tighten, and fail closed."""
+"""Runs hooks: programs of the user that are told what happens and may object. They can only restrict, and fail closed."""

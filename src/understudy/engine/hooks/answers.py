@@ -1,7 +1,7 @@
-"""What a hook's exit code and output mean, by its event and the family of its file. Pure.
+"""What a hook's exit code and output mean, depending on its event and the family of its file. Pure.
 
-Where something is wrong with an answer, a guard has failed: it says neither yes nor no, so a person is to be asked. What the two
-programs do instead, and why this differs, is in docs/hooks.md.
+An invalid answer means that a guard has failed: it says neither yes nor no, so a person must be asked. docs/hooks.md says what the
+two programs do instead, and why we differ.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ Status = Literal["completed", "blocked", "failed", "stopped"]
 Decision = Literal["none", "allow", "ask", "deny"]
 EntryKind = Literal["feedback", "error", "context", "warning", "stop"]
 
-LONGEST = 10_000  # characters of anything that a hook says
+LONGEST = 10_000  # characters of any text from a hook
 NO_REASON = "Blocked by hook"
 _KNOWN = frozenset(("continue", "stopReason", "suppressOutput", "systemMessage", "decision", "reason", "hookSpecificOutput"))
 _PERMITS = ("allow", "ask", "deny")
@@ -27,7 +27,7 @@ class Ran(msgspec.Struct, frozen=True):
     exit_code: int
     stdout: str = ""
     stderr: str = ""
-    problem: str | None = None  # why there is no answer of it: it ran out of time, said too much, could not be started
+    problem: str | None = None  # why it gave no answer: it ran out of time, said too much, or could not be started
     seconds: float = 0.0
 
 
@@ -37,19 +37,19 @@ class HookAnswer(msgspec.Struct, frozen=True, kw_only=True):
     status: Status = "completed"
     decision: Decision = "none"
     reason: str = ""
-    changed: Mapping[str, Any] | None = None  # what the call should be instead
+    changed: Mapping[str, Any] | None = None  # the new arguments of the call
     context: str = ""  # for the model
     warning: str = ""  # for the user
-    output: Any = None  # what the model should be given instead of what the tool gave
+    output: Any = None  # given to the model in place of the tool's output
     ends_turn: bool = False
 
 
 class _Wrong(Exception):
-    """There is something in the answer that nobody can act on."""
+    """The answer contains something that cannot be applied."""
 
 
 def read_answer(event: Event, family: Family, ran: Ran) -> HookAnswer:
-    """Never raises: an answer that makes no sense is a failure."""
+    """Never raises: an answer that makes no sense counts as a failure."""
     if ran.problem is not None:
         return failed(event, ran.problem)
     if ran.exit_code == 2:
@@ -67,7 +67,7 @@ def read_answer(event: Event, family: Family, ran: Ran) -> HookAnswer:
 
 
 def failed(event: Event, why: str) -> HookAnswer:
-    """A guard that fails asks; anything else that fails is told, and goes on."""
+    """A failed guard leads to a question; any other failure is reported, and the turn continues."""
     guards = event in ("PreToolUse", "UserPromptSubmit")
     return HookAnswer(status="failed", decision="ask" if guards else "none", reason=_cut(why))
 
@@ -108,7 +108,7 @@ def _common(said: dict[str, Any]) -> HookAnswer:
 
 
 def _specific(said: dict[str, Any], event: Event) -> dict[str, Any]:
-    """`hookSpecificOutput`; what is meant for another event may not be taken for nothing, since it may be a slip."""
+    """`hookSpecificOutput`. If it is meant for another event, it is an error rather than ignored, since it may be a slip."""
     value = said.get("hookSpecificOutput")
     if value is None:
         return {}
@@ -127,14 +127,14 @@ def _check_event(specific: Mapping[str, Any], event: Event) -> None:
 
 
 def _says_no(specific: Mapping[str, Any]) -> bool:
-    """In the words of any event: what clearly means no is a no, whatever it was printed for."""
+    """Whether it says no in the words of any event: a clear no counts, whatever event it was printed for."""
     decision = specific.get("decision")
     behaves = cast(Mapping[str, Any], decision).get("behavior") if isinstance(decision, Mapping) else decision
     return specific.get("permissionDecision") == "deny" or behaves in ("deny", "block")
 
 
 def _reason_of(said: Mapping[str, Any], specific: Mapping[str, Any]) -> str:
-    """Wherever it stands."""
+    """The reason, from whichever place it is in."""
     decision = specific.get("decision")
     inner: Mapping[str, Any] = cast(Mapping[str, Any], decision) if isinstance(decision, Mapping) else {}
     texts = (specific.get("permissionDecisionReason"), inner.get("message"), specific.get("reason"), said.get("reason"))

@@ -1,7 +1,7 @@
-"""A call of the model as hooks of both programs know it: under their names, with their arguments; and a changed one back into ours.
+"""Shows a call of the model as hooks of both programs know it, with their names and arguments, and translates a changed call back.
 
-One call may look like several: a patch is one `Edit` or `Write` for each of its files to hooks of Claude Code, and a shell command
-that is a patch is both. Whoever guards any of these has to see it. Pure, but for the names of folders.
+One call may have several views: for hooks of Claude Code, a patch is one `Edit` or `Write` per file, and a shell command that is a
+patch is both. Hooks that guard any of these must see it. Pure, except for resolving names of folders.
 """
 
 import os
@@ -19,7 +19,7 @@ from understudy.tools.mcp.remote_tool import RemoteTool
 from understudy.tools.patch.grammar import BEGIN, AddOperation, Chunk, DeleteOperation, Operation, UpdateOperation, parse_patch
 from understudy.tools.patch.invocation import PatchInvocation, recognise
 
-MOST_VIEWS = 64  # of one call: whoever guards files is called for each
+MOST_VIEWS = 64  # of one call: hooks that guard files are called for each
 Change = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 _PATCHES = ("apply_patch", "Edit", "Write", "MultiEdit")
@@ -37,21 +37,21 @@ _CLAUDE_NAMES = {
 
 
 class CannotChange(Exception):
-    """What a hook wants instead cannot be made of this call. With a reason for people."""
+    """The hook's change cannot be applied to this call. Carries a reason for people."""
 
 
 class View(msgspec.Struct, frozen=True):
-    """How one call looks to a hook."""
+    """One view of a call, as a hook sees it."""
 
-    names: tuple[str, ...]  # by which a matcher may mean it
+    names: tuple[str, ...]  # the names that a matcher may use for it
     tool: str  # `tool_name`
     input: Mapping[str, Any]  # `tool_input`
-    change: Change  # arguments of ours for a changed `tool_input`
+    change: Change  # translates a changed `tool_input` into our arguments
     more: Mapping[str, Any] = {}
 
 
 class SeenCall(msgspec.Struct, frozen=True):
-    """A call with all its views. What runs is made of `arguments`, which are those that the hooks were shown."""
+    """A call with all its views. What runs is built from `arguments`, which are the ones the hooks were shown."""
 
     name: str  # of our tool
     arguments: dict[str, Any]
@@ -62,17 +62,19 @@ class SeenCall(msgspec.Struct, frozen=True):
 
     @property
     def tool(self) -> str:
-        """As hooks know it."""
+        """The tool's name for hooks."""
         return self.views["codex"][0].tool
 
     @property
     def told(self) -> str:
-        """In a line, for a person or a model."""
+        """A line for a person or a model."""
         return describe_input(self.views["codex"][0].input)
 
 
 def see(call: FunctionCall, name: str, remote: RemoteTool | None, cwd: str, typed: str = "") -> SeenCall | None:
-    """None for arguments that no tool takes: it will say so. `typed`: what was typed before, in the line that this goes on."""
+    """None for arguments that no tool takes: the tool itself will say so. `typed`: the earlier part of the line that this call
+    continues.
+    """
     try:
         arguments: Any = msgspec.json.decode(call.arguments) if call.arguments.strip() else {}
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
@@ -139,7 +141,7 @@ def _command_views(name: str, arguments: dict[str, Any], cwd: str) -> dict[Famil
 
 
 def argv_of(name: str, arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    """What runs, by the arguments of `shell` or `exec_command`."""
+    """The command that `shell` or `exec_command` would run with these arguments."""
     if name == "shell":
         words = arguments.get("command")
         return tuple(str(word) for word in cast(list[Any], words)) if isinstance(words, list) else (str(words),)
@@ -148,7 +150,7 @@ def argv_of(name: str, arguments: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _as_typed(argv: tuple[str, ...]) -> str:
-    """The script, where a shell that everybody knows is given one and nothing else; all words in any other case."""
+    """The script, if a well-known shell gets a script and nothing else; otherwise all words."""
     script = script_of(argv)
     return script if script is not None else quote_command(argv)
 
@@ -248,7 +250,7 @@ def _one_of_many(changed: Mapping[str, Any]) -> dict[str, Any]:
     raise CannotChange("a patch of existing files, or of several, can be allowed or refused, not changed")
 
 
-# -- all others
+# -- all other calls
 
 
 def _of_server(remote: RemoteTool, arguments: dict[str, Any]) -> View:
@@ -257,7 +259,7 @@ def _of_server(remote: RemoteTool, arguments: dict[str, Any]) -> View:
 
 
 def _claude_view(name: str, arguments: dict[str, Any], cwd: str, own: View) -> View:
-    """With the arguments that Claude Code's tool of that kind has; a changed one is taken back the same way."""
+    """The call with the arguments of the matching Claude Code tool; a changed call is translated back the same way."""
     tool = _CLAUDE_NAMES.get(name, name)
     renamed = _CLAUDE_ARGUMENTS.get(name)
     if renamed is None:

@@ -1,4 +1,6 @@
-"""Which hooks count in a folder, and which do not and why: read when a conversation begins in this process, and fixed for it."""
+"""Decides which hooks count in a folder, which do not, and why. This is read when a conversation begins in this process, and then
+fixed.
+"""
 
 import hashlib
 import os
@@ -20,7 +22,7 @@ from understudy.tools.acts.wildcards import TooWide
 
 Standing = Literal["user", "trusted", "untrusted", "modified"]
 TRUST_FILE = "hooks.json"
-MOST_NAMED = 10  # of one file, that do not run
+MOST_NAMED = 10  # of one file's hooks that do not run
 
 
 class JudgedHook(msgspec.Struct, frozen=True):
@@ -40,7 +42,7 @@ class LoadedHooks(msgspec.Struct, frozen=True):
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What is told at each start: entries that are broken or not known, and hooks that nobody has trusted."""
+        """Text for each start: broken or unknown entries, and hooks that nobody has trusted."""
         by_file: dict[str, list[JudgedHook]] = {}
         for each in self.judged:
             if each.standing in ("untrusted", "modified"):
@@ -57,8 +59,8 @@ def load_hooks(
     *,
     only_to_run: bool = False,
 ) -> LoadedHooks:
-    """`untrusted`: folders that the user's configuration marks as that. `only_to_run`: what nobody has trusted has the digest of
-    its entry alone, so that the scripts of a folder are not looked at before. Raises `ConfigError` for a file of ours.
+    """`untrusted`: folders that the user's configuration marks so. `only_to_run`: untrusted hooks get a digest of their entry
+    alone, so that the scripts of an untrusted folder are not read. Raises `ConfigError` for a file of ours.
     """
     found = find_hooks(cwd, home, env, own_table)
     trusted: dict[str, str] | None = None
@@ -78,7 +80,7 @@ def load_hooks(
 
 
 def untrusted_folders(projects: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:
-    """Real paths of folders that the user's configuration marks as that."""
+    """Real paths of the folders that the user's configuration marks as untrusted."""
     return tuple(os.path.realpath(path) for path, table in projects.items() if table.get("trust_level") == "untrusted")
 
 
@@ -87,7 +89,7 @@ def hook_trust(home: Path) -> HookTrust:
 
 
 def trust_folder(folder: Path, home: Path, env: Mapping[str, str]) -> tuple[Hook, ...]:
-    """All hooks of this one folder, as they are now."""
+    """Trust all hooks of this one folder as they are now."""
     hooks = [each for each in load_hooks(folder, home, env, {}).judged if each.hook.file.folder == str(folder)]
     if hooks:
         hook_trust(home).trust({each.hook.key: each.digest for each in hooks})
@@ -95,7 +97,7 @@ def trust_folder(folder: Path, home: Path, env: Mapping[str, str]) -> tuple[Hook
 
 
 def distrust_folder(folder: Path, home: Path) -> None:
-    """Whatever the file said when it was trusted."""
+    """Withdraw the trust, whatever the file said when it was given."""
     trust = hook_trust(home)
     if keys := frozenset(key for key in trust.read() if is_within(key.rsplit(":", 3)[0], str(folder))):
         trust.distrust(keys)
@@ -106,12 +108,12 @@ def entry_digest(hook: Hook) -> str:
 
 
 def whole_digest(hook: Hook) -> str:
-    """Of the entry, and of what its command depends on in its folder. Programs of the system are not looked at."""
+    """A digest of the entry and of the files in its folder that its command depends on. System programs are left out."""
     folder = hook.file.folder
     try:
         marks = depended_on(spelled_out(hook, folder), folder, os.environ.get("PATH", ""))
     except (TooWide, ConfigError):
-        marks = {"": os.urandom(16).hex()}  # never the same: nobody could watch all of it
+        marks = {"": os.urandom(16).hex()}  # random, so it never matches: not all of the files could be watched
     digest = hashlib.sha256(hook.entry)
     real = os.path.realpath(folder)
     for path, mark in sorted(marks.items()):
@@ -121,7 +123,7 @@ def whole_digest(hook: Hook) -> str:
 
 
 def _not_run(path: str, some: Sequence[JudgedHook]) -> list[str]:
-    """Each by its name, as long as somebody would read that."""
+    """A notice for each hook, or one for all of them if there are too many to read."""
     if len(some) > MOST_NAMED:
         return [f"{len(some)} hooks of {path} do not run, because nobody has trusted them as they are: see `understudy hooks list`"]
     return [

@@ -1,4 +1,4 @@
-"""Whether a hook is about something: its matcher, by any of the names that a tool has in either program, and its `if`. Pure."""
+"""Whether a hook applies: by its matcher, which may use a tool's name in either program, and by its `if`. Pure."""
 
 import fnmatch
 import re
@@ -16,7 +16,7 @@ _PATHS = ("file_path", "path", "notebook_path")
 
 
 def matches(hook: Hook, names: Iterable[str]) -> bool:
-    """`names`: of a tool, in both programs; of a start or a compaction, what it began with. Case counts."""
+    """`names`: of a tool, in both programs; for a start or a compaction, what caused it. Case counts."""
     if hook.event in NOT_MATCHED:
         return True
     return matches_name(hook.matcher, names)
@@ -35,7 +35,9 @@ def matches_name(matcher: str | None, names: Iterable[str]) -> bool:
 
 
 def is_about(hook: Hook, names: Iterable[str], tool_input: Mapping[str, Any]) -> bool:
-    """Its `if`. Whatever of that is not understood counts as fitting: a guard is rather called too often than too seldom."""
+    """Evaluate the hook's `if`. Whatever is not understood counts as a match: a guard is better called too often than too
+    seldom.
+    """
     rule = None if hook.condition is None else _RULE.fullmatch(hook.condition.strip())
     if rule is None:
         return True
@@ -54,7 +56,7 @@ def is_about(hook: Hook, names: Iterable[str], tool_input: Mapping[str, Any]) ->
 def _fits_command(pattern: str, command: str) -> bool:
     wanted = f"{pattern[:-2]}*" if pattern.endswith(":*") else pattern
     parts = split_script(command)
-    if parts is None:  # whatever a shell makes of it
+    if parts is None:  # not understood: the shell's meaning of it is unknown
         return True
     texts = (command, *(" ".join(words) for words in parts))
     return any(fnmatch.fnmatchcase(text, wanted) or (wanted.endswith(" *") and text == wanted[:-2]) for text in texts)

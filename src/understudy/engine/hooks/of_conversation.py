@@ -1,4 +1,4 @@
-"""The hooks of one conversation, for as long as this process has it: which count, what they are told of it, and running them."""
+"""The hooks of one conversation, while this process has it: which of them count, what they are told, and running them."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ from understudy.tools.host import ApprovalAnswer, RunsCommands, ToolSettings
 
 AT_ONCE = 16  # hooks of one conversation
 CHANGED = "it or its script has changed since you trusted it, so it was not run"
-BESIDE = "-hooks"  # behind the name of the conversation's own /tmp: what contained hooks have instead, and transcripts
+BESIDE = "-hooks"  # added to the name of the conversation's own /tmp: a folder for transcripts and the /tmp of contained hooks
 
 
 class HookHost(Protocol):
@@ -51,7 +51,7 @@ class HookHost(Protocol):
     async def ask(self, question: Question) -> ApprovalAnswer: ...
 
 
-# What Claude Code tells its hooks, and where we have nothing to say.
+# Fields that Claude Code sends its hooks and for which we have no value.
 _WITHOUT_EFFORT = frozenset(("SessionStart", "UserPromptSubmit", "PreCompact"))
 _ALWAYS_TOLD: Mapping[str, Mapping[str, Any]] = {
     "PermissionRequest": {"permission_suggestions": []},
@@ -60,7 +60,7 @@ _ALWAYS_TOLD: Mapping[str, Mapping[str, Any]] = {
 
 
 class Meant(msgspec.Struct, frozen=True):
-    """A hook that is to run, and what it is told."""
+    """A hook that will run, and what it is told."""
 
     judged: JudgedHook
     order: int
@@ -75,7 +75,7 @@ class Meant(msgspec.Struct, frozen=True):
 
 
 class Said(msgspec.Struct, frozen=True):
-    """A hook, and what it answered."""
+    """A hook and its answer."""
 
     meant: Meant
     answer: HookAnswer
@@ -87,21 +87,21 @@ class ConversationHooks:
         self.may_allow = config.hooks_may_allow
         self.conversation_id = conversation_id
         self.untold = loaded.notices  # until they are told
-        self.started = False  # SessionStart has been told, here
-        self.started_at = 0  # at which request
+        self.started = False  # SessionStart has run in this process
+        self.started_at = 0  # the request at which it ran
         self._model, self._effort = config.model, config.model_reasoning_effort
         self._hooks = [each for each in loaded.judged if each.counts]
         self._events = {each.hook.event for each in self._hooks}
         self._scripts = {script for each in self._hooks if each.hook.file.source == "user" for script in scripts_of(each.hook)}
         self._kept = frozenset[str]()
-        self._done: set[str] = set()  # keys of hooks that run once
+        self._done: set[str] = set()  # keys of hooks that run once and have run
         self._room = asyncio.Semaphore(AT_ONCE)
         self._folder = Path(f"{private_tmp}{BESIDE}")
         self._transcript = Transcript(self._folder, str(conversation_id))
 
     def keep_scripts(self, config: Config) -> frozenset[str]:
-        """What the user's own hooks run in any folder, and lies in a root here. Elsewhere it runs with the user's rights, so no
-        conversation may write it.
+        """The scripts of the user's own hooks that lie in a root of this conversation. In other conversations they run with the
+        user's rights, so no conversation may write them.
         """
         roots = [os.path.realpath(root) for root in (config.cwd, *config.sandbox.writable_roots)] if self._scripts else []
         self._kept = frozenset(script for script in self._scripts if any(is_within(script, root) for root in roots))
@@ -111,7 +111,7 @@ class ConversationHooks:
         return not self._events.isdisjoint(events)
 
     def of(self, event: Event) -> list[tuple[int, JudgedHook]]:
-        """In file order, with their places in it."""
+        """Hooks for this event in file order, each with its index."""
         return [
             (order, each) for order, each in enumerate(self._hooks) if each.hook.event == event and each.hook.key not in self._done
         ]
@@ -136,7 +136,9 @@ class ConversationHooks:
         return {**told, **more}
 
     async def run(self, meant: Sequence[Meant], host: HookHost, detached: Callable[[Awaitable[None]], None]) -> list[Said]:
-        """All at once, in file order. What they did is recorded once all have ended; nobody waits for those that are detached."""
+        """Run all of them concurrently and return the answers in file order. Their effects are recorded once all have ended;
+        detached hooks are not waited for.
+        """
         if meant:
             await self._transcript.write(host.state, host.settings.places.doer)
         waited = [each for each in meant if not each.hook.detached]
@@ -215,7 +217,7 @@ def _dashed(event: str) -> str:
 def open_hooks(
     config: Config, env: Mapping[str, str], conversation_id: ConversationId, private_tmp: Path
 ) -> ConversationHooks | None:
-    """None where there are neither hooks nor anything to tell about them. Raises `ConfigError`."""
+    """None if there are neither hooks nor notices about them. Raises `ConfigError`."""
     loaded = load_hooks(config.cwd, config.home, env, config.hooks, untrusted_folders(config.projects), only_to_run=True)
     if not loaded.notices and not any(each.counts for each in loaded.judged):
         return None

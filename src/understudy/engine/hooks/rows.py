@@ -1,4 +1,4 @@
-"""A hook as lists show it: the shape that `hooks/list` of codex has."""
+"""A hook as lists show it: in the shape of codex's `hooks/list`."""
 
 from typing import Any
 

@@ -1,7 +1,8 @@
-"""One hook's program, from its start to its end: told by standard input, bounded in time and output, ended with the turn.
+"""Runs one hook's program: its input comes on standard input, its time and output are limited, and it ends with the turn at the
+latest.
 
-A hook of the user's own files runs with the user's rights, unless what it would run lies where the model may write. One of a folder
-runs in the sandbox, also where the conversation has none. Neither is given a key.
+A hook from the user's own files runs with the user's rights, unless the model may write what it would run. A hook of a folder runs
+in the sandbox, even if the conversation has none. Neither is given a key.
 """
 
 import asyncio
@@ -21,17 +22,18 @@ from understudy.tools.host import RunsCommands, ToolSettings
 
 MOST_OUTPUT = 1024 * 1024  # bytes, of both streams together
 MOST_PROCESSES = 512  # of one contained hook
-GRACE_SECONDS = 0.2  # for what it has left running
+GRACE_SECONDS = 0.2  # for processes that the hook left running
 _VARIABLES = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "TERM", "LANG", "LC_ALL", "LC_CTYPE", "CODEX_HOME"),
-    *("DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "XDG_SESSION_TYPE", "DBUS_SESSION_BUS_ADDRESS"),  # to show something
+    # to show windows and notifications
+    *("DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "XDG_SESSION_TYPE", "DBUS_SESSION_BUS_ADDRESS"),
 )
 _VARIABLE = re.compile(r'"\$(?:(\w+)|\{(\w+)\})"|\$(?:(\w+)|\{(\w+)\})')
-_NOWHERE = "/dev/null"  # a folder that has nothing in it
+_NOWHERE = "/dev/null"  # an empty folder
 
 
 class _TooMuch(Exception):
-    """It prints more than anybody reads."""
+    """The hook printed more than anybody would read."""
 
 
 def words_of(hook: Hook) -> tuple[str, ...]:
@@ -39,14 +41,14 @@ def words_of(hook: Hook) -> tuple[str, ...]:
 
 
 def spelled_out(hook: Hook, cwd: str) -> tuple[str, ...]:
-    """Its words for finding what it depends on: with the variables put in that a path can begin with."""
+    """The command's words with path variables filled in, to find the files it depends on."""
     known = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
     known |= {"PWD": cwd, "CLAUDE_PROJECT_DIR": hook.file.folder or cwd}
     return ("/bin/sh", "-c", _VARIABLE.sub(lambda found: known.get(next(filter(None, found.groups())), found[0]), hook.command))
 
 
 def scripts_of(hook: Hook) -> tuple[str, ...]:
-    """Files that it runs wherever it is started, real; none where there are too many to say."""
+    """Real paths of the files that the hook runs wherever it is started; empty if there are too many to tell."""
     try:
         return tuple(run_by(spelled_out(hook, _NOWHERE), _NOWHERE))
     except TooWide:
@@ -54,7 +56,7 @@ def scripts_of(hook: Hook) -> tuple[str, ...]:
 
 
 def environment(hook: Hook, given: Mapping[str, str], cwd: str, conversation_id: str) -> dict[str, str]:
-    """Short, and of what the agent's commands are given: so no provider's key is in it."""
+    """A short environment, taken from the one of the agent's commands, so it has no provider's key."""
     short = {name: given[name] for name in _VARIABLES if name in given}
     if hook.file.family == "claude":
         project = hook.file.folder or cwd
@@ -64,7 +66,7 @@ def environment(hook: Hook, given: Mapping[str, str], cwd: str, conversation_id:
 
 
 def containment_of(hook: Hook, settings: ToolSettings, private_tmp: str, kept: Collection[str] = ()) -> Containment | None:
-    """None: it runs with the user's rights. `kept`: scripts that are protected because a hook runs them, and for nothing else."""
+    """None: the hook runs with the user's rights. `kept`: scripts that are protected only because a hook runs them."""
     if hook.file.source == "user" and not _can_be_written(hook, settings, kept):
         return None
     given = settings.containment
@@ -88,7 +90,7 @@ def _with_processes(limits: Limits, processes: int) -> Limits:
 
 
 def _can_be_written(hook: Hook, settings: ToolSettings, kept: Collection[str]) -> bool:
-    """Whether something that it runs lies where the agent may write, now or in another mode: then it could be the model's own."""
+    """Whether the agent may write, now or in another mode, something that the hook runs: it could then be the model's own code."""
     if settings.containment is None:
         return False
     try:
@@ -108,7 +110,7 @@ async def run_hook(
     containment: Containment | None,
     owner: str,
 ) -> Ran:
-    """To its end; nothing of it is left then, however this is left."""
+    """Run a hook to its end. However this function is left, none of the hook's processes remains."""
     output: dict[OutputStream, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
 
     def feed(stream: OutputStream, chunk: bytes) -> None:
@@ -143,7 +145,7 @@ async def run_hook(
 
 
 def _as_input(payload: bytes) -> int:
-    """A descriptor from which it can be read, without a file that anybody else could change."""
+    """A descriptor to read the payload from, without a file that somebody else could change."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("hook", os.MFD_CLOEXEC)
     else:

@@ -1,4 +1,6 @@
-"""Of several answers the strictest: no before a question before anything else; among equals the first in file order. Pure."""
+"""Chooses the strictest of several answers: a no before a question before anything else; among equals, the first in file order.
+Pure.
+"""
 
 from collections.abc import Sequence
 
@@ -7,7 +9,7 @@ import msgspec
 from understudy.engine.hooks.answers import Decision
 from understudy.engine.hooks.of_conversation import Said
 
-MOST_ROUNDS = 8  # in which hooks see what others have changed
+MOST_ROUNDS = 8  # rounds in which hooks see each other's changes
 
 
 class Verdict(msgspec.Struct, frozen=True):

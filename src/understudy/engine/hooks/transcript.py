@@ -1,7 +1,7 @@
-"""What has been said so far as files that hooks may read: lines of JSON in the form of their family, for the user alone.
+"""The conversation so far as files that hooks may read: lines of JSON in the form of their family, readable only by the user.
 
-There is one for hooks that run with the user's rights, where no other hook can write, and one in the folder that is /tmp for
-contained hooks. What these put in its place is never waited for, nor written to.
+One copy is for hooks that run with the user's rights; no other hook can write there. Another is in the folder that contained hooks
+see as /tmp. If such a hook puts something else in the file's place, it is neither waited for nor written to.
 """
 
 import asyncio
@@ -19,15 +19,15 @@ from understudy.engine.log.fold import State
 from understudy.places.doer import Doer
 from understudy.protocol.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning
 
-INSIDE = "tmp"  # in our folder: what is /tmp to contained hooks
+INSIDE = "tmp"  # in our folder: what contained hooks see as /tmp
 _TMP = "/tmp"
-_FEW = 64  # items that are written at once; more are, beside the event loop
+_FEW = 64  # up to so many items are written at once; more are written beside the event loop
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _KNOWN = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class Transcript:
-    """It grows with the conversation. After a summary it has what the model still has."""
+    """A file that grows with the conversation. After a summary it holds what the model still has."""
 
     def __init__(self, folder: Path, conversation_id: str) -> None:
         self._folder = folder
@@ -44,9 +44,9 @@ class Transcript:
         return f"{_TMP}/{name}" if contained else str(folder / name)
 
     async def write(self, state: State, doer: Doer | None) -> None:
-        """What is new, for those who have asked. `doer`: who a contained hook is.
+        """Write new items for the hooks that have asked for a transcript. `doer`: the user as whom contained hooks run.
 
-        A disk that is full keeps no hook from running: the file ends early.
+        A full disk does not stop hooks: the file just ends early.
         """
         async with self._one_at_a_time:
             for (_, contained), copy in tuple(self._copies.items()):
@@ -66,13 +66,13 @@ class _Copy:
         self._path = path
         self._family: Family = family
         self._conversation_id = conversation_id
-        self._items = 0  # that were looked at
-        self._last = 0  # the record of the last of them
-        self._newest = 0  # the newest record of which it has something
+        self._items = 0  # items examined so far
+        self._last = 0  # the record of the last examined item
+        self._newest = 0  # the newest record that the file covers
         self._identity: tuple[int, int] | None = None
 
     def missing(self, items: Sequence[Item], sources: Sequence[int]) -> list[Item]:
-        """Only the end is looked at, unless what is before it has been summed up."""
+        """Items that the file lacks. Only the end is examined, unless earlier items have been summarised."""
         if not self._stands():
             self._identity, self._items, self._newest = None, 0, 0
         goes_on = 0 < self._items <= len(sources) and sources[self._items - 1] == self._last
@@ -102,7 +102,7 @@ class _Copy:
             found = os.fstat(descriptor)
             if (found.st_dev, found.st_ino) == self._identity and stat.S_ISREG(found.st_mode):
                 return descriptor
-            os.close(descriptor)  # exchanged just now
+            os.close(descriptor)  # the file was replaced a moment ago
         os.makedirs(self._path.parent, mode=0o700, exist_ok=True)
         self._path.unlink(missing_ok=True)
         descriptor = os.open(self._path, _NEW, 0o600)

@@ -1,7 +1,7 @@
-"""What a turn does with its hooks: before and after each call, at its beginning and its end. They tighten, and fail closed.
+"""Runs a turn's hooks: at its beginning and end, and before and after each call. They can only restrict, and fail closed.
 
-Whoever guards a call sees it as it is about to run: where one hook changes it, all others are asked about what it is then. Nothing
-that a hook says spares a question, a rule or the sandbox, apart from `may_allow`, which the user sets.
+A hook sees a call as it is about to run: if one hook changes the call, all others are asked about the new version. Nothing that a
+hook says removes a question, a rule or the sandbox, except `may_allow`, which the user sets.
 """
 
 import asyncio
@@ -35,20 +35,20 @@ from understudy.tools.tool import Tool, ToolContext
 if TYPE_CHECKING:
     from understudy.tools.session import Session
 
-MOST_TYPED = 8192  # characters of a line that are remembered
-MOST_GOES = 8  # that Stop hooks make a turn go on
+MOST_TYPED = 8192  # characters of an unfinished line that are remembered
+MOST_GOES = 8  # times that Stop hooks may make a turn continue
 NOBODY = "and nobody can be asked under this approval policy"
 
 
 class TurnHooks:
-    """Of one turn."""
+    """The hooks of one turn."""
 
     def __init__(self, hooks: ConversationHooks, host: HookHost) -> None:
         self.stopped: str | None = None  # why a hook ended the turn
         self._hooks = hooks
         self._host = host
         self._goes = 0
-        self._judged: set[str] = set()  # messages
+        self._judged: set[str] = set()  # message ids
         self._asked = 0
         self._detached: set[asyncio.Future[None]] = set()
 
@@ -59,7 +59,7 @@ class TurnHooks:
     # -- of the turn
 
     async def begin(self) -> None:
-        """What is told at each start, and SessionStart, once in this process and again after a summary."""
+        """Show the notices for each start, and run SessionStart: once in this process, and again after a summary."""
         hooks, host = self._hooks, self._host
         for notice in hooks.untold:
             host.record(Noticed(notice))
@@ -74,7 +74,7 @@ class TurnHooks:
         await self._tell("SessionStart", {"source": source}, (source,))
 
     def end(self) -> None:
-        """Nobody waits for what was detached: it ends with the turn."""
+        """End the detached hooks: they end with the turn."""
         for each in self._detached:
             each.cancel()
 
@@ -83,7 +83,7 @@ class TurnHooks:
             await asyncio.wait(self._detached)
 
     async def judge_messages(self) -> str | None:
-        """Each message that waits, before the model reads it. The words of the hook that blocked one, if any was."""
+        """Judge each waiting message before the model reads it. If one was blocked, return the words of the hook."""
         words: str | None = None
         while True:
             waiting = self._host.state.waiting
@@ -110,7 +110,7 @@ class TurnHooks:
         return f"The message was blocked by a UserPromptSubmit hook: {verdict.reason}"
 
     async def may_stop(self, answer: str | None) -> bool:
-        """False: a hook has given the model something to go on with."""
+        """False: a hook gave the model something to continue with."""
         if not self._hooks.has("Stop"):
             return True
         told = {"stop_hook_active": self._goes > 0, "last_assistant_message": answer or ""}
@@ -128,7 +128,7 @@ class TurnHooks:
         return not blocked
 
     async def may_compact(self, trigger: str) -> str | None:
-        """Why not, in the words of a hook."""
+        """Why compaction is refused, in the words of a hook."""
         said = await self._tell("PreCompact", {"trigger": trigger}, (trigger,))
         blocked = next((each for each in said if each.answer.decision == "deny"), None)
         return None if blocked is None else f"a PreCompact hook blocked the summary: {blocked.answer.reason}"
@@ -136,11 +136,11 @@ class TurnHooks:
     # -- of a call
 
     async def run_call(self, tool: Tool, call: FunctionCall, host: ToolHost) -> ToolOutput:
-        """Raises `ToolError` where it may not run."""
+        """Raises `ToolError` if the call may not run."""
         if self.stopped is not None:
             raise ToolError(f"not run: a hook has ended the turn: {self.stopped}")
         seen = self._see(tool, call, host)
-        if seen is None:  # what cannot be shown to a guard is not run either
+        if seen is None:  # a call that cannot be shown to a guard does not run
             raise ToolError("failed to parse function arguments: they should be a JSON object")
         if self._hooks.has("PreToolUse"):
             seen = await self._before(seen, tool, call, host)
@@ -162,7 +162,7 @@ class TurnHooks:
 
     async def _before(self, seen: SeenCall, tool: Tool, call: FunctionCall, host: ToolHost) -> SeenCall:
         """The call as it may run. Raises `ToolError`."""
-        left_out: Hook | None = None  # has changed it last, and knows what it is now
+        left_out: Hook | None = None  # the hook that changed it last, and so knows the new version
         changed_by: set[str] = set()
         for _ in range(MOST_ROUNDS):
             said = await self._run_on_call("PreToolUse", seen, call.call_id, {"tool_use_id": call.call_id}, left_out)
@@ -202,7 +202,7 @@ class TurnHooks:
             raise ToolError(_blocked(seen, refusal))
 
     async def _ask(self, question: HookApprovalAsked) -> str | None:
-        """None for a yes; else why not, as the model is told it."""
+        """None for a yes; otherwise why not, as the model is told it."""
         why = f"{'the hook has failed: ' if question.failed else ''}{question.reason}"
         if self._host.settings.approval_policy == "never":
             return f"{why} ({question.hook}), {NOBODY}"
@@ -213,7 +213,9 @@ class TurnHooks:
         return f"{why} ({question.hook}); {who}{f': {answer.word}' if answer.word else ''}"
 
     async def permission(self, seen: SeenCall, call_id: str) -> tuple[str, ApprovalAnswer | None, bool]:
-        """Before a person is asked whether a call may run. The hook's words, its answer where it has one, whether the turn ends."""
+        """Ask hooks before a person is asked whether a call may run. Returns the hook's words, its answer if it has one, and
+        whether the turn ends.
+        """
         said = await self._run_on_call("PermissionRequest", seen, call_id, {}, None)
         verdict = strictest(said)
         self._host.record(*(each.record for each in said))
@@ -277,7 +279,7 @@ class TurnHooks:
         seconds: float = 0.0,
     ) -> list[Said]:
         meant: list[Meant] = []
-        commands: set[str] = set()  # of Claude Code's files: the same one is run once, wherever it stands
+        commands: set[str] = set()  # of Claude Code's files: the same command runs once, wherever it is configured
         for order, judged in self._hooks.of(event):
             hook = judged.hook
             if hook.file.family == "claude" and hook.command in commands:
@@ -307,14 +309,14 @@ class TurnHooks:
 
 
 def _note_typed(seen: SeenCall, host: ToolHost) -> None:
-    """The line that goes on: a guard is shown all of it."""
+    """Remember the line being typed: a guard is shown all of it."""
     text = seen.arguments.get("chars")
     if seen.name == "write_stdin" and isinstance(text, str) and (session := _session(seen.arguments, host)) is not None:
         session.line = f"{session.line}{text}".replace("\r", "\n").rpartition("\n")[2][-MOST_TYPED:]
 
 
 def _session(arguments: Mapping[str, Any], host: ToolHost) -> "Session | None":
-    """However a model spells its number."""
+    """The session, however the model writes its number."""
     try:
         return host.sessions.find(int(float(arguments.get("session_id", ""))))
     except (TypeError, ValueError, OverflowError):
@@ -341,14 +343,14 @@ def _typed(name: str, call: FunctionCall, host: ToolHost) -> str:
 
 
 def _blocked(seen: SeenCall, reason: str) -> str:
-    """As the model is told it: never the hook's command line."""
+    """What the model is told: never the hook's command line."""
     if seen.tool == "Bash":
         return f"Command blocked by PreToolUse hook: {reason}. Command: {seen.told}"
     return f"{seen.tool} blocked by PreToolUse hook: {reason}"
 
 
 def _without_context(said: Sequence[Said], verdict: Verdict) -> Sequence[Said]:
-    """What goes with a message that the model does not read is not for it either."""
+    """If the model does not read a message, it does not get the context that belongs to it either."""
     if verdict.decision != "deny":
         return said
     return [msgspec.structs.replace(each, record=msgspec.structs.replace(each.record, context="")) for each in said]

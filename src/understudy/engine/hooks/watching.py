@@ -1,4 +1,4 @@
-"""The turn, as the acts of one call see it where there are hooks: what it did is noted, and its questions pass by hooks first."""
+"""Stands between one call and its turn if there are hooks: notes what the call did, and shows its questions to hooks first."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -26,7 +26,7 @@ class AsksHooks(Protocol):
 
 
 class WatchedHost:
-    """A `ToolHost` in front of another, for one call."""
+    """Wraps the turn's `ToolHost` for one call."""
 
     def __init__(self, host: ToolHost, hooks: AsksHooks, seen: SeenCall, call_id: str) -> None:
         self.refused = False  # somebody said no: nothing has run
@@ -57,7 +57,7 @@ class WatchedHost:
         return answer
 
     def response(self, family: Family, view: View, output: ToolOutput) -> Any:
-        """What the call gave, in the shape of the family."""
+        """What the call returned, in the shape of the family."""
         ended = self._ended
         if isinstance(ended, ToolCallEnded) and ended.result is not None and view.tool.startswith("mcp__"):
             content = ended.result.get("content", [])
@@ -87,7 +87,7 @@ class WatchedHost:
             case _:
                 return output.text
 
-    # -- as the turn has it
+    # -- passed on to the turn
 
     @property
     def settings(self) -> ToolSettings:

@@ -1,4 +1,4 @@
-"""Putting a conversation among the archived ones, or back. A turn may run meanwhile; commands that outlive theirs are ended."""
+"""Archives a conversation, or brings it back. A turn may run meanwhile; commands that outlive their turns are ended."""
 
 from typing import TYPE_CHECKING
 

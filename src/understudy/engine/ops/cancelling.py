@@ -1,4 +1,4 @@
-"""Taking a message back: before its turn has begun it is dropped, and after that the turn ends."""
+"""Takes a message back: it is dropped if its turn has not begun; otherwise the turn ends."""
 
 from typing import TYPE_CHECKING
 

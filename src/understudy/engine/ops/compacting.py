@@ -1,4 +1,4 @@
-"""Asking for a summary: the running turn makes it, or one of its own."""
+"""Asks for a summary: the running turn makes it, or a turn of its own."""
 
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ class Compacting(Way[Compact]):
         return op
 
     async def here(self, shell: "Shell", op: Compact) -> Accepted:
-        """`joined`: the running turn makes it, here or in another process. Otherwise a turn has been begun for it."""
+        """`joined`: the running turn makes it, here or in another process. Otherwise a turn was begun for it."""
         shell.check_exists()
         if shell.turn_runs:
             return _by_running_turn(shell)

@@ -1,4 +1,4 @@
-"""Answering a question: of the turn that runs, of one that a crash left waiting, or of another process."""
+"""Answers a question of the turn that runs here, of a turn that a crash left waiting, or of another process."""
 
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 class Deciding(Way[Decide]):
     async def here(self, shell: "Shell", op: Decide) -> Accepted:
-        """Not effective when the question was not open any more."""
+        """Not effective if the question was no longer open."""
         if (turn := shell.turn_id) is not None:
             shell.check_log()
             return _taken(shell, op, turn)
@@ -23,7 +23,7 @@ class Deciding(Way[Decide]):
                 return Accepted(turn=meant, effective=False)
             try:
                 resumed = await shell.resume()
-            except ConversationBusy:  # another process has taken it up meanwhile
+            except ConversationBusy:  # another process has resumed the turn meanwhile
                 pass
             else:  # kept until the turn has asked again
                 return Accepted(turn=meant, effective=False) if resumed is None else _taken(shell, op, resumed)

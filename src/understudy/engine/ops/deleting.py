@@ -1,4 +1,4 @@
-"""Deleting a conversation for good, also where another process has it."""
+"""Deletes a conversation for good, even if another process has it."""
 
 import asyncio
 from contextlib import suppress
@@ -13,7 +13,7 @@ from understudy.protocol.ops import Accepted, Delete
 if TYPE_CHECKING:
     from understudy.engine.conversation.shell import Shell
 
-LETTING_GO_SECONDS = 1.0  # from the end of a turn to the end of its claim, in another process
+LETTING_GO_SECONDS = 1.0  # from the end of a turn to the release of its claim, in another process
 ENDING_SECONDS = 10.0  # until another process has ended the commands that keep its claim
 DELETED = "the conversation was deleted"
 
@@ -52,7 +52,7 @@ WAY = Deleting()
 
 
 async def _ask_there(shell: "Shell", op: Delete) -> None:
-    """Raises `ConversationBusy` where it is not done in time: it still may be."""
+    """Ask the other process. Raises `ConversationBusy` if it has not deleted the conversation in time; it may still do so."""
     if shell.state.turn is not None:
         raise ConversationBusy(f"conversation {shell.id} has a turn running: interrupt it before deleting the conversation")
     shell.post(Delete(op.by, there=True))
@@ -70,7 +70,7 @@ async def _begin(shell: "Shell") -> None:
 
 
 async def _finish(shell: "Shell", give_up: float) -> bool:
-    """False while another process, whose turn is over in the log, has not let go yet."""
+    """False while another process, whose turn is over in the log, still holds the claim."""
     try:
         await shell.take_claim()
     except StandsElsewhere:
@@ -82,7 +82,7 @@ async def _finish(shell: "Shell", give_up: float) -> bool:
             raise
         return False
     try:
-        with suppress(AgentError):  # whoever waits for these records is told by the tail
+        with suppress(AgentError):  # the tail tells those who wait for these records
             await shell.all_written()
         await shell.erase()
     finally:

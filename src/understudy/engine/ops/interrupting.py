@@ -1,4 +1,4 @@
-"""Ending the running turn: also one that a crash left waiting, or that another process runs."""
+"""Ends the running turn, even if a crash left it waiting or another process runs it."""
 
 from typing import TYPE_CHECKING
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 class Interrupting(Way[Interrupt]):
     async def here(self, shell: "Shell", op: Interrupt) -> Accepted:
-        """`turn`: the one that ends; empty where another process has it and its id is not known here. None where there is none,
-        or where the op names one that is not the one that runs.
+        """The result's `turn` is the turn that ends; "" if another process has it and its id is unknown here. None if no turn runs,
+        or if the op names a turn other than the running one.
         """
         ended = await end_turn(shell, op, op.turn or None)
         return Accepted(turn=ended, effective=ended is not None)
@@ -34,7 +34,7 @@ async def end_turn(shell: "Shell", op: Interrupt, turn: str | None) -> str | Non
             return None
         if shell.phase is RUNNING:
             shell.interrupt_turn()
-        else:  # a second one is meant for what was sent after the first
+        else:  # a second interrupt applies to what was sent after the first
             shell.join_held(running)
         return running
     if turn not in (None, shell.state.turn):
@@ -47,7 +47,7 @@ async def end_turn(shell: "Shell", op: Interrupt, turn: str | None) -> str | Non
         shell.post(Interrupt(shell.state.turn or "", op.by))
         return shell.state.turn or ""
     ended = shell.state.turn
-    if turn not in (None, ended):  # another process had ended the one that was meant
+    if turn not in (None, ended):  # another process had already ended the turn that was meant
         return None
     await shell.settle_cut_turn()
     return ended

@@ -1,4 +1,4 @@
-"""Giving a conversation a title. A turn may run meanwhile, here or in another process."""
+"""Gives a conversation a title. A turn may run meanwhile, here or in another process."""
 
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 class Renaming(Way[Rename]):
     async def here(self, shell: "Shell", op: Rename) -> Accepted:
-        """`posted`: another process has the conversation, and was asked to do it. Raises `BadRequest` for what is no title."""
+        """`posted`: another process has the conversation and was asked to do it. Raises `BadRequest` for an invalid title."""
         op = msgspec.structs.replace(op, title=read_title(op.title))
         shell.check_exists()
         if shell.turn_runs:
@@ -47,8 +47,8 @@ WAY = Renaming()
 
 
 def _rename(shell: "Shell", op: Rename) -> bool:
-    """False: that is its title already."""
+    """False: the conversation already has this title."""
     if shell.state.name == op.title:
         return False
-    shell.append(Renamed(op.title, op.by), turn="0")  # it is no part of a turn
+    shell.append(Renamed(op.title, op.by), turn="0")  # outside any turn
     return True

@@ -1,4 +1,4 @@
-"""Taking up a turn that waited for an answer when its process ended."""
+"""Resumes a turn that waited for an answer when its process ended."""
 
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ class Resuming(Way[Resume]):
     async def here(self, shell: "Shell", op: Resume) -> Accepted:
         try:
             return Accepted(turn=await shell.resume())
-        except HostAway:  # its conversation can be read
+        except HostAway:  # its conversation can still be read
             return Accepted(turn=shell.state.turn)
         except StandsElsewhere:
             if shell.state.turn is None or await shell.is_claimed():
@@ -23,7 +23,7 @@ class Resuming(Way[Resume]):
             return Accepted(turn=shell.state.turn, posted=True)
 
     def to_turn(self, shell: "Shell", op: Resume, turn: str) -> bool:
-        return True  # it runs
+        return True  # the turn runs already
 
 
 WAY = Resuming()

@@ -1,7 +1,7 @@
-"""Sending a message: to the running turn, to one of its own, or to the process that has the conversation.
+"""Sends a message: to the running turn, to a turn of its own, or to the process that has the conversation.
 
-One that wants a turn of its own is queued in the log while another turn runs, so that a crash loses none. After a crash nothing is
-continued by itself: what was queued goes, in order, before the next message.
+A message that wants a turn of its own is queued in the log while another turn runs, so a crash does not lose it. After a crash
+nothing continues by itself: queued messages run, in order, before the next message.
 """
 
 import logging
@@ -32,7 +32,7 @@ class Sending(Way[Send]):
         return await judge_message(limits, conversation, op)
 
     async def here(self, shell: "Shell", op: Send) -> Accepted:
-        """It joins the running turn, or begins one; where the running one was told to end, the one after it."""
+        """The message joins the running turn or begins one. If the running turn was told to end, it goes to the next one."""
         phase = shell.phase
         if phase in REFUSES:
             raise UnknownConversation(f"no conversation {shell.id}")
@@ -51,7 +51,7 @@ class Sending(Way[Send]):
         return await shell.begin(op.message, *left, by=op.by)
 
     def to_turn(self, shell: "Shell", op: Send, turn: str) -> bool:
-        if shell.fixes is not None:  # whoever left it may have been on another machine
+        if shell.fixes is not None:  # its sender may have been on another machine
             try:
                 op = _fixed(shell, op)
             except AgentError as error:
@@ -65,7 +65,7 @@ class Sending(Way[Send]):
         return True
 
     async def when_idle(self, shell: "Shell", op: Send) -> None:
-        """Raises what keeps a turn from being begun with it."""
+        """Raises the reason why no turn can begin with the message."""
         op = _fixed(shell, op)
         if op.own_turn and shell.state.queued:
             _queue(shell, op)
@@ -77,7 +77,7 @@ WAY = Sending()
 
 
 def _fixed(shell: "Shell", op: Send) -> Send:
-    """With the folders of this machine that its message changes to, as they are now. Raises `ConfigError`."""
+    """The op with the folders that its message changes to pinned as they are now on this machine. Raises `ConfigError`."""
     if op.message.parent_message_id is not None and shell.turn_runs:
         raise BadRequest(FORK_WHILE_RUNNING)
     fixes = shell.fixes
@@ -87,7 +87,7 @@ def _fixed(shell: "Shell", op: Send) -> Send:
 def _join(shell: "Shell", record: UserMessage) -> Accepted:
     if record.parent_message_id is not None:
         raise BadRequest(FORK_WHILE_RUNNING)
-    shell.check_choices(record)  # what it changes holds from the next turn on
+    shell.check_choices(record)  # its changes apply from the next turn on
     turn = shell.turn_id
     assert turn is not None
     shell.append(record, turn=turn)
@@ -108,12 +108,12 @@ def _send_elsewhere(shell: "Shell", op: Send) -> Accepted:
 
 
 async def begin_what_waits(shell: "Shell") -> None:
-    """Messages that came while a turn was ending begin one of their own, those from other processes first, queued ones last."""
+    """Begin a turn with the messages that came while one was ending: first those from other processes, last the queued ones."""
     if shell.phase in MAY_BEGIN and shell.take_letters_left():
         try:
             await shell.take_claim()
             await shell.begin_with_letters()
-        except AgentError as error:  # they stay in the inbox: whoever sent them takes the conversation over, and is told
+        except AgentError as error:  # they stay in the inbox: their sender takes the conversation over and is told
             logger.info("letters to %s wait: %s", shell.id, error)
         except Exception as error:
             report_bug(logger, error, "in beginning a turn of %s", shell.id)
@@ -137,7 +137,7 @@ async def begin_what_waits(shell: "Shell") -> None:
 
 
 async def _send_for_own_turn(shell: "Shell", op: Send) -> Accepted:
-    """It begins a turn now, or once those before it are over."""
+    """Begin a turn with it now, or queue it behind the turns before it."""
     if shell.turn_runs:
         return _queue(shell, op)
     try:
@@ -155,7 +155,7 @@ async def _send_for_own_turn(shell: "Shell", op: Send) -> Accepted:
 
 
 def _queue(shell: "Shell", op: Send) -> Accepted:
-    """Under the claim."""
+    """Call it under the claim."""
     record = op.message
     shell.check_log()
     shell.check_room(op.by)
@@ -168,11 +168,11 @@ def _queue(shell: "Shell", op: Send) -> Accepted:
 
 
 async def begin_next(shell: "Shell") -> None:
-    """The first queued message with which a turn can begin begins one, unless another turn runs."""
+    """Begin a turn with the first queued message that can begin one, unless another turn runs."""
     while shell.phase in MAY_BEGIN and shell.state.queued:
         try:
             if await shell.take_claim() is Inbox.HAS_LETTERS:
-                await shell.begin_with_letters()  # the end of that turn comes back here
+                await shell.begin_with_letters()  # the end of that turn leads back here
             first = next(iter(shell.state.queued.values()), None)
             if shell.turn_runs or first is None:
                 return
@@ -193,7 +193,7 @@ async def begin_next(shell: "Shell") -> None:
 
 
 async def drop(shell: "Shell", op: Cancel) -> bool:
-    """Take a queued message back. False where it is not queued any more."""
+    """Take a queued message back. False if it is no longer queued."""
     if not shell.has_claim:
         try:
             await shell.take_claim()

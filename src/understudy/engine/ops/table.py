@@ -1,4 +1,4 @@
-"""Every op: the right that it needs, and the file that says what becomes of it."""
+"""Every op with the right that it needs and the file that performs it."""
 
 from importlib import import_module
 from typing import Any, Final, NamedTuple
@@ -10,7 +10,7 @@ from understudy.protocol.ops import Answer, Archive, Cancel, Compact, Decide, De
 
 class OpRow(NamedTuple):
     right: Right  # that its caller needs
-    file: str  # in this folder, which is read when the first one comes
+    file: str  # in this folder; imported at the first op of its kind
 
 
 OPS: Final[dict[type[Op], OpRow]] = {
@@ -27,11 +27,11 @@ OPS: Final[dict[type[Op], OpRow]] = {
     Rename: OpRow("run", "renaming"),
 }
 
-READ: dict[type[Op], Way[Any]] = {}  # those of which there was one
+READ: dict[type[Op], Way[Any]] = {}  # ways that have been imported
 
 
 def way_of(op: Op) -> Way[Any]:
-    """What becomes of it."""
+    """How this op is performed."""
     way = READ.get(type(op))
     if way is None:
         way = READ[type(op)] = import_module(f"{__package__}.{OPS[type(op)].file}").WAY

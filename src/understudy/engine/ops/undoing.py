@@ -1,4 +1,4 @@
-"""Taking back the changes of a turn. It needs the claim, and runs where no turn does."""
+"""Takes back the changes of a turn. It needs the claim, and runs while no turn does."""
 
 import logging
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ TURN_WAITS = "a turn waits for an answer: answer it or interrupt the turn, and u
 
 class Undoing(Way[Undo]):
     async def judge(self, limits: "Limits", conversation: "Judged", op: Undo) -> Undo:
-        """Files are put back wherever the conversation has worked."""
+        """Check every place that the conversation has worked in, because files are restored there."""
         check_setup(limits, conversation.setup())
         check_past(limits, [entry.record for entry in await conversation.read(0)])
         return op
@@ -34,7 +34,7 @@ class Undoing(Way[Undo]):
     async def here(self, shell: "Shell", op: Undo) -> Accepted:
         """`posted`: another process has the conversation, for commands that outlive their turns, and was asked to do it.
 
-        Raises `BadRequest` with the reason where it is not done, with nothing recorded.
+        Raises `BadRequest` with the reason if it is not done; nothing is recorded then.
         """
         shell.check_exists()
         if shell.turn_runs:
@@ -55,7 +55,7 @@ class Undoing(Way[Undo]):
         return True
 
     async def between_turns(self, shell: "Shell", op: Undo) -> None:
-        """Whoever left it learns from the log what came of it."""
+        """Whoever left the op learns its outcome from the log."""
         if op.undo_id in shell.state.undo.numbers:
             return
         try:
@@ -80,7 +80,7 @@ def _refuse(shell: "Shell", op: Undo, problem: str) -> None:
 
 
 async def _undo_here(shell: "Shell", op: Undo) -> None:
-    if op.undo_id in shell.state.undo.numbers:  # it was done by the process that had the conversation before us
+    if op.undo_id in shell.state.undo.numbers:  # the previous process with the claim has already done it
         return
     if shell.state.turn is not None and can_go_on(shell.state):
         raise BadRequest(TURN_WAITS)
@@ -99,7 +99,7 @@ async def _undo_here(shell: "Shell", op: Undo) -> None:
     def end(taken: "Taken") -> None:
         shell.append(UndoEnded(op.undo_id, turn, tuple(taken.taken_back), taken.left), turn=number)
 
-    from understudy.tools.acts.undoing import undo_patches  # seldom asked for
+    from understudy.tools.acts.undoing import undo_patches  # rarely used
 
     try:
         pairs = _pairs(entries, turn)
@@ -110,7 +110,7 @@ async def _undo_here(shell: "Shell", op: Undo) -> None:
 
 
 def _pairs(entries: Sequence[Entry], turn: str) -> "list[PatchPair]":
-    """The patches of the turn that changed something, or may have."""
+    """The turn's patches that changed something or may have."""
     from understudy.tools.acts.undoing import PatchPair
 
     begun: dict[str, PatchStarted] = {}

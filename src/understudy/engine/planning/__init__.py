@@ -1,1 +1,1 @@
-"""Plan mode: in which words a plan is asked for and how it is reviewed."""
+"""Plan mode: the words that ask for a plan, and the review of a plan."""

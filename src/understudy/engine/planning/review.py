@@ -1,4 +1,4 @@
-"""A proposed plan is put to the user: accepted, changed or refused. The turn goes on in the mode that they chose."""
+"""Puts a proposed plan to the user, who accepts, changes or refuses it. The turn continues in the mode that they chose."""
 
 from collections.abc import Awaitable, Callable
 
@@ -26,7 +26,7 @@ _CHANGES = InputQuestion("changes", "Changes", "What should be different? (optio
 async def review_plan(
     state: State, turn: str, ask: Callable[[Question], Awaitable[ApprovalAnswer]], record: Callable[[UserMessage], None]
 ) -> bool:
-    """Whether the turn goes on: the user's word on the plan is a message to the model then."""
+    """Whether the turn continues; if so, the user's word on the plan becomes a message to the model."""
     asked = _open_review(state) or _review_of(state.answer or "", turn, state.last_seq)
     if asked is None:
         return False
@@ -38,7 +38,7 @@ async def review_plan(
 
 
 def _open_review(state: State) -> UserInputAsked | None:
-    """One that was open when the process that asked it ended."""
+    """A review that was open when the process that asked ended."""
     found = (each for each in state.questions.values() if isinstance(each, UserInputAsked) and each.call_id.startswith(PLAN_CALL))
     return next(found, None)
 

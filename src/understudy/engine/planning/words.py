@@ -1,4 +1,4 @@
-"""What the model is told of plan mode, and where its plan stands in what it says."""
+"""What the model is told of plan mode, and where its messages hold a plan."""
 
 import re
 
@@ -31,6 +31,6 @@ _IN_ONE_LINE = re.compile(rf"{BEGIN}(.*?){END}", re.DOTALL)
 
 
 def split_plan(text: str) -> tuple[str, str]:
-    """The plan that a message proposes, empty where it proposes none, and the message without it."""
+    """The plan that a message proposes ("" if none), and the message without it."""
     found = _PLAN.search(text) or _IN_ONE_LINE.search(text)
     return ("", text) if found is None else (found[1], text[: found.start()] + text[found.end() :])
