@@ -154,8 +154,8 @@ class Shell:
             self._release()
 
     def _release(self) -> None:
-        """Release the claim once all is written. This happens before the answer goes out, so that another process that acts on it
-        is not refused.
+        """Release the claim once all is written. Called before the answer goes out, so that another process that acts on it can
+        claim.
         """
         if not (self.running.turn or self.standing.phase in REFUSES or self.queue.busy or self.long_commands):
             self.claim.release()
@@ -168,9 +168,7 @@ class Shell:
         return bool(await self._log.positions([self.id]))
 
     async def may_run_elsewhere(self) -> bool:
-        """Whether another process has the conversation, other than just for commands that outlive their turns, or left a turn open
-        in it.
-        """
+        """Whether another process has it, other than just for commands that outlive their turns, or left a turn open."""
         claimed = await self.is_claimed()
         if not claimed or self.state.sessions.running:
             await self.claim.catch_up()
