@@ -18,6 +18,7 @@ class OAuthServer:
         self.codes: dict[str, str] = {}  # with the challenge of each
         self.refused: str | None = None  # an error that the person's browser comes back with
         self.wrong_state = False
+        self.moved = False  # to another address
         self.renewed = 0
         self.clients: list[dict[str, Any]] = []
         server = self
@@ -92,6 +93,8 @@ class OAuthServer:
             self.answer(to, 201, client)
         elif path == "/give-me-tokens":
             self._give_tokens(to, {name: values[0] for name, values in parse_qs(body.decode()).items()})
+        elif self.moved:
+            self.answer(to, 307, {}, Location=f"{self.base}/mcp")
         elif path == "/mcp":
             self._serve(to, json.loads(body))
         else:

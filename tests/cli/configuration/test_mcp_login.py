@@ -3,12 +3,16 @@
 import json
 import os
 import re
+import socket
 import stat
 import subprocess
 import sys
+import urllib.error
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -25,7 +29,12 @@ def file_of(program: Program) -> Path:
     return program.home / "understudy" / "mcp_credentials.json"
 
 
-def log_in(program: Program, *more: str) -> Ended:
+def visit(address: str) -> None:
+    with urllib.request.urlopen(address, timeout=WAIT_SECONDS) as page:
+        assert page.status == 200
+
+
+def log_in(program: Program, *more: str, visit: Callable[[str], None] = visit) -> Ended:
     """With this test as the person's browser."""
     process = subprocess.Popen(
         [sys.executable, "-m", "understudy", "mcp", "login", "guarded", "--no-browser", *more],
@@ -41,8 +50,7 @@ def log_in(program: Program, *more: str) -> Ended:
         while not (found := re.search(r"^  (http://\S+)$", said, re.MULTILINE)) and (line := process.stderr.readline()):
             said += line
         if found is not None:
-            with urllib.request.urlopen(found[1], timeout=WAIT_SECONDS) as page:
-                assert page.status == 200
+            visit(found[1])
         out, err = process.communicate(timeout=WAIT_SECONDS)
         return Ended(process.returncode, out, said + err)
     finally:
@@ -52,6 +60,7 @@ def log_in(program: Program, *more: str) -> Ended:
 
 def tools(program: Program) -> list[Any]:
     ended = program.run("mcp", "test", "guarded", "--json")
+    assert "Traceback" not in ended.err
     return json.loads(ended.out)
 
 
@@ -111,18 +120,53 @@ def test_a_client_that_is_registered_already(program: Program) -> None:
         assert tools(program)[0]["works"] is True
 
 
-def test_a_person_who_refuses_and_a_browser_that_was_led_astray(program: Program) -> None:
+def test_a_person_who_refuses(program: Program) -> None:
     with OAuthServer() as server:
         configured(program, server)
         server.refused = "access_denied"
         refused = log_in(program)
         assert (refused.code, "access_denied" in refused.err) == (1, True)
         assert "\x1b" not in refused.err
-        server.refused, server.wrong_state = None, True
-        astray = log_in(program)
-        assert (astray.code, "did not succeed" in astray.err) == (1, True)
         assert not file_of(program).exists()
-        assert "Traceback" not in refused.err + astray.err
+        assert "Traceback" not in refused.err
+
+
+def test_what_another_page_sends_to_the_way_back_ends_no_login(program: Program) -> None:
+    with OAuthServer() as server:
+        configured(program, server)
+
+        def visit_after_others(address: str) -> None:
+            back: str = server.clients[0]["redirect_uris"][0]
+            server.wrong_state = True
+            for theirs in (address, f"{back}?state=guessed&error=no", f"{back}?state=&code=x", f"{back}?code=x"):
+                with pytest.raises(urllib.error.HTTPError, match="404"):
+                    visit(theirs)
+            with socket.create_connection(("127.0.0.1", urlsplit(back).port or 0), timeout=WAIT_SECONDS) as odd:
+                odd.sendall(b"GET http://[ HTTP/1.1\r\n\r\n")
+                assert odd.recv(1) == b""
+            server.wrong_state = False
+            visit(address)
+
+        ended = log_in(program, visit=visit_after_others)
+        assert (ended.code, "Traceback" in ended.err) == (0, False), ended.err
+        assert tools(program)[0]["works"] is True
+
+
+def test_a_browser_that_is_waited_for_is_answered_meanwhile(program: Program, tmp_path: Path) -> None:
+    browser = tmp_path / "browser.py"
+    browser.write_text("import sys, urllib.request\nurllib.request.urlopen(sys.argv[1]).read()\n")
+    with OAuthServer() as server:
+        configured(program, server)
+        ended = program.run("mcp", "login", "guarded", env={"BROWSER": f"{sys.executable} {browser} %s"})
+        assert (ended.code, "A browser was opened" in ended.err, "logged in to" in ended.err) == (0, True, True), ended.err
+
+
+def test_an_address_that_leads_elsewhere_is_not_taken_for_one_that_asks_for_no_login(program: Program) -> None:
+    with OAuthServer(open_door=True) as server:
+        program.configure(f'[mcp_servers.guarded]\nurl = "{server.base}/mcp"\n')
+        server.moved = True
+        ended = program.run("mcp", "login", "guarded", "--no-browser")
+        assert (ended.code, "HTTP status 307" in ended.err) == (1, True), ended.err
 
 
 def test_a_server_that_asks_for_none(program: Program) -> None:

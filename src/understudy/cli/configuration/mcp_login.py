@@ -4,10 +4,12 @@ import asyncio
 import difflib
 import logging
 import sys
+import threading
 import webbrowser
 from argparse import Namespace
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from hmac import compare_digest
 from importlib import import_module
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 LOGIN_SECONDS = 600.0  # for the person in the browser
 ANSWER_SECONDS = 30.0
+BROWSER_SECONDS = 3.0  # after which one that has not ended is taken for open
 HEAD_BYTES = 16 * 1024
 LONGEST_REASON = 500
 _DONE = "You are logged in. This window can be closed."
@@ -106,7 +109,8 @@ async def _log_in(config: Config, url: str, options: Namespace) -> bool:
             )
 
         async def ask(address: str) -> None:
-            _show(address, opens=not options.no_browser)
+            waiting.expect(address)
+            await _show(address, opens=not options.no_browser)
 
         login = StoredLogin(url, kept, redirect=waiting.address, ask=ask, answered=waiting.answer)
         headers = {"accept": "application/json, text/event-stream"}
@@ -122,7 +126,7 @@ async def _log_in(config: Config, url: str, options: Namespace) -> bool:
             raise BadRequest(f"the server cannot be reached: {_reason(error)}") from None
     if status in (401, 403):
         raise BadRequest(f"the server refuses what the login has given (HTTP status {status})")
-    if status >= 400:
+    if status >= 300:
         raise BadRequest(f"the server answers with HTTP status {status}: is `url` the address of its MCP endpoint?")
     return kept.found is not None
 
@@ -131,12 +135,37 @@ def _reason(error: Exception) -> str:
     return one_line(str(error) or type(error).__name__)[:LONGEST_REASON]
 
 
-def _show(address: str, *, opens: bool) -> None:
+async def _show(address: str, *, opens: bool) -> None:
     if urlsplit(address).scheme not in ("http", "https"):
         raise BadRequest("the server names an address to log in at that is none")
-    opened = opens and webbrowser.open(address)
+    opened = opens and await _open_browser(address)
     said = "A browser was opened. If it shows nothing, open" if opened else "Open"
     print(f"understudy: {said} this address to log in:\n\n  {one_line(address)}\n", file=sys.stderr, flush=True)
+
+
+async def _open_browser(address: str) -> bool:
+    """Some browsers are waited for until they end, and have to be answered meanwhile."""
+    loop = asyncio.get_running_loop()
+    told: asyncio.Future[bool] = loop.create_future()
+
+    def tell(opened: bool) -> None:
+        if not told.done():
+            told.set_result(opened)
+
+    def open_it() -> None:
+        try:
+            opened = webbrowser.open(address)
+        except webbrowser.Error:
+            opened = False
+        with suppress(RuntimeError):  # the login is over
+            loop.call_soon_threadsafe(tell, opened)
+
+    threading.Thread(target=open_it, daemon=True).start()
+    try:
+        async with asyncio.timeout(BROWSER_SECONDS):
+            return await told
+    except TimeoutError:
+        return True
 
 
 class _Waiting:
@@ -144,7 +173,12 @@ class _Waiting:
 
     def __init__(self) -> None:
         self.address = ""
+        self._state = ""
         self._came: asyncio.Future[AuthorizationCodeResult] = asyncio.get_running_loop().create_future()
+
+    def expect(self, address: str) -> None:
+        """Whoever comes back from there. Any page can send a browser here, and would otherwise end the login of this person."""
+        self._state = next(iter(parse_qs(urlsplit(address).query).get("state", ())), "")
 
     async def answer(self) -> "AuthorizationCodeResult":
         try:
@@ -162,18 +196,19 @@ class _Waiting:
             kind = b"content-type: text/html; charset=utf-8\r\nreferrer-policy: no-referrer\r\nconnection: close\r\n"
             writer.write(b"HTTP/1.1 %b\r\n%bcontent-length: %d\r\n\r\n%b" % (status, kind, len(body), body))
             await writer.drain()
-        except (OSError, TimeoutError, IndexError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        except (OSError, TimeoutError, IndexError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass
         finally:
             writer.close()
 
     def _take(self, target: str) -> tuple[bytes, str]:
-        """What the browser is told. The state is the SDK's to check; what comes without one is nobody's."""
+        """What the browser is told. What comes without the state that was sent is nobody's. Raises `ValueError`."""
         from mcp.shared.auth import AuthorizationCodeResult
 
         parts = urlsplit(target)
         given = {name: values[0] for name, values in parse_qs(parts.query).items()}
-        if parts.path != "/callback" or "state" not in given or self._came.done():
+        ours = bool(self._state) and compare_digest(given.get("state", "").encode(), self._state.encode())
+        if parts.path != "/callback" or not ours or self._came.done():
             return b"404 Not Found", "There is nothing here."
         if "code" not in given:
             said = f"{given.get('error', 'no code came')} {given.get('error_description', '')}".strip()
