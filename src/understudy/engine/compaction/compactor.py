@@ -1,6 +1,6 @@
-"""Making room in a model's context: old outputs go first, and where that is not enough the model sums up what was before.
+"""Makes room in a model's context: drops old outputs, and if that is not enough, has the model summarise the earlier history.
 
-Nothing is lost by any of it: the log keeps every record, and a summary that fails or is cut short leaves the history as it was.
+Nothing is lost: the log keeps every record, and a summary that fails or is interrupted leaves the history as it was.
 """
 
 from functools import cache
@@ -31,8 +31,9 @@ from understudy.protocol.records import Compacted, CompactionStarted, Noticed, R
 if TYPE_CHECKING:
     from understudy.engine.setup.turn_setup import TurnSetup
 
-GROWTH = 8  # a context that stayed above its limit is summed up again within a turn once it has grown by this part of the limit
-SMALLER_TRIES = 3  # at a summary whose own request does not fit
+# if a context stays above its limit, the next summary in the same turn waits until it has grown by this fraction of the limit
+GROWTH = 8
+SMALLER_TRIES = 3  # attempts if the request for a summary does not fit either
 MOST_RATIO = 3.0  # of the provider's count to our estimate
 
 
@@ -40,7 +41,7 @@ Reason = Literal["limit", "full", "asked"]
 
 
 def hint_when_full(state: State, prefix: Prefix) -> str:
-    """What to do where the provider takes no request of this length, however much was left out."""
+    """What a person can do if the provider takes no request of this length, although everything possible was left out."""
     messages, before = all_tokens(state.items), prefix.tokens()
     by_messages = "Send a shorter message, have the agent read long material from a file, or choose a model with a larger window."
     by_model = "Choose a model with a larger context window, or give its server a larger one."
@@ -57,18 +58,18 @@ def _default_prompt() -> str:
 
 
 class SummaryFailed(Exception):
-    """With a reason for people."""
+    """Carries a reason for people."""
 
 
 class AsksModel(Protocol):
-    """What this needs of its turn."""
+    """What the compactor needs of its turn."""
 
     def record(self, *records: Record) -> None: ...
 
     async def committed(self) -> None: ...
 
     async def may_compact(self, trigger: str) -> str | None:
-        """Why there is to be no summary now; None: there may be one."""
+        """Why no summary may be made now; None if one may."""
         ...
 
     def count(self, usage: Usage) -> None: ...
@@ -76,12 +77,12 @@ class AsksModel(Protocol):
     async def listen(self, answer: Answer) -> list[ModelEvent]: ...
 
     async def pause_before_retry(self, error: StreamLost | ModelUnavailable, attempt: int) -> None:
-        """Raises the error once it was tried often enough."""
+        """Raises the error after enough attempts."""
         ...
 
 
 class Compactor:
-    """For one turn."""
+    """Makes room for one turn."""
 
     def __init__(self, turn: AsksModel, setup: "TurnSetup", prefix: Prefix, conversation_id: str) -> None:
         self._turn = turn
@@ -91,17 +92,17 @@ class Compactor:
         self._summed_up_at = 0  # tokens in use when this turn last asked for a summary
 
     async def before_request(self, state: State, used: int) -> None:
-        """The next request would be too long, by the count of the last one."""
+        """Make room, because the next request would be too long by the count of the last one."""
         limit = self._setup.limits.limit
         shares = self._shares(state, used)
         images, images_saved = plan_trim(state, shares, only_images=True)
         dropped, saved = plan_trim(state, shares)
-        for enough, less in ((images, images_saved), (dropped, saved)):  # old images go first, they take most and say least
+        for enough, less in ((images, images_saved), (dropped, saved)):  # old images first: they take most and say least
             if enough and used - less <= limit * CLEAR:
                 self._trim(state, enough, used, less)
                 return
         if self._summed_up_at and used < self._summed_up_at + limit // GROWTH:
-            return  # the last summary has not helped, or has failed: the next one would not be better
+            return  # the last summary did not help or failed, and the next would be no better
         self._summed_up_at = used
         try:
             summary = await self._summarise(state, "limit", used, (list(state.items), self._without_outputs(state)))
@@ -113,7 +114,7 @@ class Compactor:
             self._shorten(state, shares, summary, used)
 
     async def when_full(self, state: State) -> bool:
-        """The provider refused a request for its length. False when there is nothing that could be left out."""
+        """Make room after the provider refused a request for its length. False if nothing can be left out."""
         used = max(state.context_tokens or 0, self._prefix.tokens() + all_tokens(state.items))
         shares = self._shares(state, used, full=True)
         kept = plan_remainder(state, shares)
@@ -133,7 +134,7 @@ class Compactor:
         return True
 
     def leave_out_images(self, state: State, why: str) -> bool:
-        """An image that the provider refuses would make it refuse every request from here on. False when there is none."""
+        """Leave out images that the provider refuses, because it would refuse every request with them. False if there are none."""
         dropped = plan_refused(state)
         if dropped:
             self._turn.record(Noticed(f"an image is no longer sent, because the provider refused it: {why.partition(chr(10))[0]}"))
@@ -142,7 +143,7 @@ class Compactor:
         return bool(dropped)
 
     async def when_asked(self, state: State) -> None:
-        """Somebody wants a summary now. Raises `ModelError`."""
+        """Make a summary because somebody wants one. Raises `ModelError`."""
         used = state.context_tokens or self._prefix.tokens() + all_tokens(state.items)
         try:
             summary = await self._summarise(state, "asked", used, (list(state.items), *self._smaller_and_smaller(state)))
@@ -150,13 +151,13 @@ class Compactor:
             raise ModelError(f"the conversation could not be summed up: {failure}") from None
         self._shorten(state, self._shares(state, used), summary, used)
 
-    # -- what goes
+    # -- choosing what to leave out
 
     def _shares(self, state: State, used: int, *, full: bool = False) -> TokenShares:
         prefix = self._prefix.tokens()
         guess = prefix + all_tokens(state.items)
         limit = self._setup.limits.limit
-        capacity = min(limit, guess) if full else limit  # a window that is full has proved to be smaller than it was thought to be
+        capacity = min(limit, guess) if full else limit  # a full window has proved smaller than assumed
         return TokenShares.of(capacity, prefix, min(max(used / max(guess, 1), 1.0), MOST_RATIO))
 
     def _trim(self, state: State, dropped: tuple[Shortened, ...], used: int, saved: int) -> None:
@@ -169,11 +170,11 @@ class Compactor:
         self._turn.record(compacted("summary", state, kept, words, note, used, self._prefix.tokens()))
 
     def _without_outputs(self, state: State) -> list[Item]:
-        """For a request that asks for a summary: what the outputs said is the first thing to do without."""
+        """The items without their outputs, which a summary can best do without."""
         return [shortened(item, 0) if isinstance(item, FunctionCallOutput) else item for item in state.items]
 
     def _smaller_and_smaller(self, state: State) -> tuple[list[Item], ...]:
-        """Histories to be summed up, where even asking for it is too long: without outputs, and then only the end of it."""
+        """Histories to try if even the request for a summary is too long: without outputs, then only ever shorter ends."""
         history = state.history
         without = self._without_outputs(state)
         starts = [i for i, step in enumerate(history.steps) if i == 0 or step != history.steps[i - 1]]
@@ -186,7 +187,7 @@ class Compactor:
     # -- the summary
 
     async def _summarise(self, state: State, reason: Reason, used: int, tries: tuple[list[Item], ...]) -> str:
-        """Of the first of these histories that fits. Raises `SummaryFailed`."""
+        """Summarise the first of these histories that fits. Raises `SummaryFailed`."""
         if (why := await self._turn.may_compact("manual" if reason == "asked" else "auto")) is not None:
             raise SummaryFailed(why)
         for items in tries:
@@ -202,7 +203,7 @@ class Compactor:
         attempt = 0
         while True:
             self._turn.record(CompactionStarted(reason, used))
-            await self._turn.committed()  # a summary takes long: the prompt that waits for it must outlive a crash meanwhile
+            await self._turn.committed()  # a summary takes long: the prompt that waits for it must survive a crash in that time
             question = Message("user", (InputText(self._setup.limits.prompt or _default_prompt()),))
             sent = (*(state.history.prefix or self._setup.preamble), *items, question)
             asked = (self._setup.instructions, sent, self._setup.offered, self._conversation_id, state.requests - 1)
@@ -230,5 +231,5 @@ class Compactor:
                                 self._turn.count(usage)
                             return "\n\n".join(said)
                         case _:
-                            pass  # deltas of what comes whole; calls, which were not asked for
+                            pass  # deltas of items that also come whole, and calls, which were not asked for
         raise StreamLost("stream disconnected before completion: stream closed before response.completed")

@@ -1,4 +1,4 @@
-"""Keeping a turn's context within its model's window. What is done where it is too long is in `compactor`, which few turns need."""
+"""Keeps a turn's context within its model's window. What is done when it is too long is in `compactor`, which few turns need."""
 
 from typing import TYPE_CHECKING
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 class ContextKeeper:
-    """For one turn."""
+    """The context of one turn."""
 
     def __init__(self, tail: Tail, setup: TurnSetup) -> None:
-        self.asked = False  # somebody wants a summary, while the turn runs
+        self.asked = False  # somebody asked for a summary while the turn runs
         self._tail = tail
         self._setup = setup
         self._prefix = Prefix(setup.instructions, setup.offered, setup.preamble)
@@ -31,11 +31,11 @@ class ContextKeeper:
         self._compactor = None
 
     def is_due(self, state: State) -> bool:
-        """Whether something is to be done before the next request."""
+        """Whether to make room before the next request."""
         return self.asked or tokens_if_due(state, self._setup.limits, self._prefix) is not None
 
     def note_answer(self) -> None:
-        """The model has answered: now its provider may be asked how much it can read, and the first request has not waited."""
+        """After the model has answered, ask its provider for the window: the first request did not wait for that."""
         if (provider := self._setup.limits.provider) is not None:
             provider.look()
 
@@ -50,7 +50,7 @@ class ContextKeeper:
             self._tail.measure()
 
     async def when_asked(self, turn: "AsksModel") -> None:
-        """A summary between two requests, or at the end of a turn. One that fails does not fail the turn."""
+        """Make a summary between two requests, or at the end of a turn. If it fails, the turn does not."""
         self.asked = False
         if self._tail.state.history.can_be_summed_up:
             try:
@@ -64,17 +64,17 @@ class ContextKeeper:
         self._tail.measure()
 
     async def when_full(self, turn: "AsksModel") -> bool:
-        """The provider refused a request for its length. False when there is nothing that could be left out."""
+        """Make room after the provider refused a request for its length. False if nothing can be left out."""
         made_room = await self._made(turn).when_full(self._tail.state)
         self._tail.measure()
         return made_room
 
     def leave_out_images(self, turn: "AsksModel", why: ModelError) -> bool:
-        """The provider refused a request for an image in it. False when there is none."""
+        """Leave out images after the provider refused a request for one. False if there are none."""
         return self._made(turn).leave_out_images(self._tail.state, str(why))
 
     def still_full(self, error: ContextFull) -> ContextFull:
-        """The same, with what a person can do: nothing is left that could be left out."""
+        """The error with advice for a person: nothing more can be left out."""
         from understudy.engine.compaction.compactor import hint_when_full
 
         hint = hint_when_full(self._tail.state, self._prefix)

@@ -1,6 +1,6 @@
-"""Whether a context is too long for the next request. What is done then: `compactor`.
+"""Whether a context is too long for the next request. `compactor` then makes room.
 
-How much of a context something takes, estimated: four bytes to a token. Only a provider can count them.
+Sizes are estimated at four bytes to a token. Only a provider can count tokens.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 BYTES_PER_TOKEN = 4
-ITEM_TOKENS = 8  # what surrounds an item's text
+ITEM_TOKENS = 8  # for what surrounds an item's text
 IMAGE_TOKENS = 1500
 
 
@@ -49,20 +49,20 @@ def all_tokens(items: Iterable[Item]) -> int:
     return sum(map(tokens_of, items))
 
 
-DEFAULT_SHARE = 0.9  # of the window: where compaction begins unless the user says otherwise
+DEFAULT_SHARE = 0.9  # of the window: the default point at which compaction begins
 
 
 class ContextLimits(msgspec.Struct, frozen=True):
-    """Of one model, in tokens."""
+    """The limits of one model, in tokens."""
 
-    configured: int | None = None  # the window, by the configuration or the table; None: not known
+    configured: int | None = None  # the window, by the configuration or the table; None: unknown
     compact_at: int | None = None  # None: the default share of the window
-    prompt: str = ""  # asks for a summary; empty: in our own words
-    provider: "ProviderWindow | None" = None  # may tell it where it is not known
+    prompt: str = ""  # asks for a summary; empty: use our own words
+    provider: "ProviderWindow | None" = None  # may tell the window if it is unknown
 
     @property
     def window(self) -> int | None:
-        """As far as it is known by now."""
+        """The window, if it is known by now."""
         return self.configured if self.provider is None else self.provider.tokens
 
     @property
@@ -71,20 +71,20 @@ class ContextLimits(msgspec.Struct, frozen=True):
 
 
 def tokens_if_due(state: State, limits: ContextLimits, prefix: "Prefix") -> int | None:
-    """The tokens in use, where the next request should be preceded by a compaction; else None."""
+    """The tokens in use if a compaction should precede the next request, otherwise None."""
     used, window = state.context_tokens, limits.window
     if used is not None and used >= limits.limit:
         return used
-    if window is None or len(state.items) < 2:  # nothing that could be left out
+    if window is None or len(state.items) < 2:  # nothing could be left out
         return None
-    if used is None:  # a provider that does not count, or has not yet: only a guess, so it must be close to the window
+    if used is None:  # the provider does not count, or has not yet: this is a guess, so compact only close to the window
         guess = prefix.tokens() + all_tokens(state.items) + _waiting_tokens(state)
         return guess if guess >= window * DEFAULT_SHARE else None
     return used if used + _uncounted_tokens(state) >= window else None
 
 
 def _uncounted_tokens(state: State) -> int:
-    """Of what has come since the last answer: outputs of its calls, and messages."""
+    """Estimated tokens added since the last answer: outputs of its calls, and messages."""
     outputs = 0
     for item, step in zip(reversed(state.items), reversed(state.history.steps), strict=True):
         if step != state.requests:
@@ -98,7 +98,7 @@ def _waiting_tokens(state: State) -> int:
 
 
 class Prefix:
-    """What goes before the history in every request. Measured when that is asked for."""
+    """What precedes the history in every request. Measured on first use."""
 
     def __init__(self, instructions: str, offered: tuple[ToolSpec, ...], preamble: tuple[Item, ...]) -> None:
         self._instructions = instructions

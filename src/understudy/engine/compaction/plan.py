@@ -1,6 +1,6 @@
-"""What to leave out of a history that is too long: a pure plan, made from sizes. `compactor` carries it out.
+"""Plans, as a pure function of sizes, what to leave out of a history that is too long. `compactor` carries the plan out.
 
-The sizes are estimates (`sizes`). The provider's own count decides whether something has to go at all.
+Sizes are estimates (`sizes`). The provider's own count decides whether anything is left out at all.
 """
 
 from collections.abc import Sequence
@@ -15,8 +15,8 @@ from understudy.engine.log.history import images_in
 from understudy.protocol.items import FunctionCallOutput, Item, Message
 from understudy.protocol.records import CommandStarted, Compacted, Shortened
 
-LEAST_SAVED = 64  # tokens; an output shorter than this stays
-CLEAR = 0.9  # of the limit: where dropping outputs gets below this, it suffices
+LEAST_SAVED = 64  # tokens; a shorter output stays
+CLEAR = 0.9  # of the limit: if dropping outputs gets below this, that is enough
 
 NOT_SUMMED_UP = "Earlier parts of this conversation were left out to make room, and could not be summed up."
 SUMMED_UP = "Earlier parts of this conversation were left out to make room. This is what you noted down of them before."
@@ -27,9 +27,9 @@ REFUSED = "The provider could not use an image that you were to be shown, so it 
 class TokenShares(msgspec.Struct, frozen=True):
     """Tokens that may be kept, by our estimate."""
 
-    users: int  # what people wrote before the recent part
+    users: int  # text of people from before the recent part
     exchange: int  # the last exchange, if it can stay whole
-    recent: int  # else so much of its end
+    recent: int  # otherwise this much of its end
     summary: int
 
     @classmethod
@@ -49,7 +49,7 @@ def _share(free: float, part: float, most: int, least: int = 1_500) -> int:
 
 
 class Remainder(msgspec.Struct, frozen=True):
-    """What stays of a history: the records that brought it, where the recent part begins, and what is cut."""
+    """What stays of a history: the records it came from, where the recent part begins, and which items are shortened."""
 
     sources: tuple[int, ...]
     recent: int
@@ -58,7 +58,7 @@ class Remainder(msgspec.Struct, frozen=True):
 
 
 def plan_trim(state: State, shares: TokenShares, *, only_images: bool = False) -> tuple[tuple[Shortened, ...], int]:
-    """The images and the outputs before the recent part, and how many tokens are saved without them."""
+    """The images and outputs before the recent part, and the tokens saved by leaving them out."""
     history = state.history
     start = _recent_start(state, shares)
     dropped: list[Shortened] = []
@@ -74,7 +74,7 @@ def plan_trim(state: State, shares: TokenShares, *, only_images: bool = False) -
 
 
 def plan_refused(state: State) -> tuple[Shortened, ...]:
-    """The images since the last answer: those before it were taken. All there are, where it has none."""
+    """The images since the last answer, because the provider accepted earlier ones. If there are none since, all images."""
     history = state.history
     seen = [index for index, item in enumerate(history.items) if images_in(item)]
     answer = max((index for index, item in enumerate(history.items) if not _is_given(item)), default=-1)
@@ -93,7 +93,7 @@ def _text_of(item: Item) -> str:
 
 
 def plan_remainder(state: State, shares: TokenShares) -> Remainder:
-    """What people wrote, the newest first and the very first always, and the recent part with its calls and outputs."""
+    """Keep what people wrote (the very first, then the newest first) and the recent part with its calls and outputs."""
     history = state.history
     start = _recent_start(state, shares)
     words = [index for index in range(start) if history.sources[index] in history.from_users]
@@ -110,8 +110,8 @@ def plan_remainder(state: State, shares: TokenShares) -> Remainder:
 
 
 def _recent_start(state: State, shares: TokenShares) -> int:
-    """Where the recent part begins: with the last exchange that was answered, if it is small enough to stay whole, else with as
-    many of its last steps as fit, and at least one. A step is a request's messages, the answer, and the outputs of its calls.
+    """Where the recent part begins. If the last answered exchange is small enough, it stays whole; otherwise as many of its last
+    steps as fit, and at least one. A step is a request's messages, the answer, and the outputs of its calls.
     """
     history = state.history
     starts = [i for i, step in enumerate(history.steps) if i == 0 or step != history.steps[i - 1]]
@@ -130,12 +130,12 @@ def _recent_start(state: State, shares: TokenShares) -> int:
 
 
 def _is_given(item: Item) -> bool:
-    """Given to the model, not said by it."""
+    """Whether the item was given to the model rather than said by it."""
     return isinstance(item, FunctionCallOutput) or (isinstance(item, Message) and item.role != "assistant")
 
 
 def _is_ours(state: State, index: int) -> bool:
-    """A note of an earlier compaction, or news of the context: the new note and the prefix say it again."""
+    """A note of an earlier compaction, or a change of the context: the new note and the prefix repeat these."""
     item = state.history.items[index]
     return isinstance(item, Message) and item.role != "assistant" and state.history.sources[index] not in state.history.from_users
 
@@ -148,7 +148,7 @@ def _plan_users(items: Sequence[Item], sources: Sequence[int], words: list[int],
     cut: list[Shortened] = []
 
     def keep(index: int, room: int) -> int:
-        """Returns what is left of the room."""
+        """Returns the room that is left."""
         tokens = tokens_of(items[index])
         without_images = tokens - images_in(items[index]) * IMAGE_TOKENS + 2 * ITEM_TOKENS
         if tokens <= room:
@@ -173,7 +173,7 @@ def _plan_users(items: Sequence[Item], sources: Sequence[int], words: list[int],
 
 
 def _plan_outputs(items: Sequence[Item], sources: Sequence[int], recent: list[int], most: int) -> list[Shortened]:
-    """A last step that is itself too large keeps its calls, and an equal share of each output."""
+    """If the last step itself is too large, keep its calls and an equal share of each output."""
     over = sum(tokens_of(items[index]) for index in recent) - most
     outputs = [index for index in recent if isinstance(items[index], FunctionCallOutput)]
     if over <= 0 or not outputs:
@@ -183,7 +183,7 @@ def _plan_outputs(items: Sequence[Item], sources: Sequence[int], recent: list[in
 
 
 def note_of(state: State, heading: str) -> str:
-    """What the log knows for certain, so that it does not depend on what a model wrote down."""
+    """Facts from the log, so that they do not depend on what a model wrote down."""
     parts = [heading]
     if state.plan is not None and state.plan.plan:
         steps = "\n".join(f"- [{step.status}] {step.step}" for step in state.plan.plan)
@@ -202,6 +202,6 @@ def note_of(state: State, heading: str) -> str:
 def compacted(
     kind: Literal["summary", "trimmed"], state: State, kept: Remainder, summary: str, note: str, before: int, prefix: int
 ) -> Compacted:
-    """The record that leaves out all but what is kept, with note and summary in its place. `prefix`: tokens before the history."""
+    """The record that replaces everything not kept by note and summary. `prefix`: tokens before the history."""
     after = prefix + kept.tokens + text_tokens(note) + text_tokens(summary) + ITEM_TOKENS
     return Compacted(kind, before, after, summary, note, kept.sources, kept.recent, kept.shortened, state.usage)

@@ -1,4 +1,4 @@
-"""The window of a model that neither the configuration nor the table knows: its provider is asked, and nobody waits for that."""
+"""Asks the provider, in the background, for a model's window that neither the configuration nor the table knows."""
 
 import asyncio
 import logging
@@ -9,21 +9,21 @@ from understudy.errors import AgentError, report_bug
 logger = logging.getLogger(__name__)
 
 SECONDS = 10.0  # for the answer
-AGAIN_SECONDS = 600.0  # a server may be started again with another window
+AGAIN_SECONDS = 600.0  # a server may be restarted with another window
 
 
 class ProviderWindow:
-    """For all conversations with one model of one provider."""
+    """Shared by all conversations with one model of one provider."""
 
     def __init__(self, ask: Callable[[float], Awaitable[int | None]]) -> None:
-        """`ask` takes at most so many seconds."""
-        self.tokens: int | None = None  # None: not known, or not yet
+        """`ask` gets a time limit in seconds."""
+        self.tokens: int | None = None  # None: unknown, or not known yet
         self._ask = ask
         self._asked_at: float | None = None
         self._asking: asyncio.Task[None] | None = None
 
     def look(self) -> None:
-        """Ask, unless that was done a while ago at most."""
+        """Ask, unless that was done recently."""
         now = asyncio.get_running_loop().time()
         if self._asked_at is None or now - self._asked_at >= AGAIN_SECONDS:
             self._asked_at = now

@@ -1,7 +1,7 @@
 """Shows a conversation to everyone who follows it, in one order.
 
-An entry is shown once it is committed, a delta once every entry before it has been shown. Followers are called on the event loop
-and must not block.
+An entry is shown once it is committed; a delta, once every earlier entry has been shown. Followers are called on the event loop and
+must not block.
 """
 
 import logging
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 class LiveEntry(msgspec.Struct, eq=False):
-    """An entry on its way to viewers. `encoded` lets a codec keep its bytes, so that many viewers share one encoding."""
+    """An entry on its way to viewers. A codec keeps the bytes in `encoded`, so that many viewers share one encoding."""
 
     entry: Entry
     encoded: dict[object, Any] = {}
@@ -32,12 +32,12 @@ class LiveDelta(msgspec.Struct, eq=False):
 
     delta: Delta
     turn: str
-    after: int  # the last record before it
+    after: int  # the record before it
     encoded: dict[object, Any] = {}
 
 
 class Follower(Protocol):
-    """Someone who is shown what happens. `can_answer` tells whether a question may be put to them."""
+    """Someone who is shown what happens. `can_answer`: whether a question may be put to them."""
 
     @property
     def can_answer(self) -> bool: ...
@@ -65,11 +65,11 @@ class Broadcast:
         return [live.entry for live in self.queue if isinstance(live, LiveEntry)]
 
     def add(self, entries: Iterable[Entry]) -> None:
-        """Shown once `publish` says that they are committed."""
+        """Show the entries once `publish` says that they are committed."""
         self.queue += map(LiveEntry, entries)
 
     def add_delta(self, live: LiveDelta) -> None:
-        """Shown now, or after the entries that wait."""
+        """Show the delta now, or after the entries that wait."""
         if self.queue:
             self.queue.append(live)
         else:
@@ -78,7 +78,7 @@ class Broadcast:
                 self._text_saver.save_soon()
 
     def publish(self, committed: int) -> None:
-        """Entries up to that number are on disk."""
+        """Entries up to number `committed` are on disk."""
         queue = self.queue
         while queue:
             first = queue[0]
@@ -99,7 +99,7 @@ class Broadcast:
             self._show(LiveEntry(entry))
 
     def publish_foreign_text(self, saved: SavedText, turn: str) -> None:
-        """Show what another process has of unfinished items beyond what was shown here. Saving it is the other's part."""
+        """Show what another process has of unfinished items beyond what was shown here. That process saves it."""
         for delta in self.text.beyond(saved):
             self._show_delta(LiveDelta(delta, turn, self.published))
 
@@ -111,7 +111,7 @@ class Broadcast:
         for follower in tuple(self.followers):
             try:
                 follower.fail(error)
-            except Exception:  # the others are told all the same
+            except Exception:  # the other followers must still be told
                 logger.exception("bug in telling a viewer of %s of a failure", self._id)
 
     def _show(self, live: LiveEntry) -> None:
@@ -134,7 +134,7 @@ class Broadcast:
                 self._drop(follower, error)
 
     def _drop(self, follower: Follower, error: Exception) -> None:
-        """A bug in one viewer ends that viewer, loudly: the turn and the others go on."""
+        """A bug in one viewer ends that viewer, loudly; the turn and the other viewers continue."""
         if follower in self.followers:
             self.followers.remove(follower)
         try:

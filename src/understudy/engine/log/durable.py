@@ -1,4 +1,4 @@
-"""Whether what a conversation was told to do will survive a crash, for those who answer only once it will."""
+"""Whether what a conversation was asked to do will survive a crash, for callers who answer only after that."""
 
 import asyncio
 from collections.abc import Callable, Generator
@@ -10,7 +10,7 @@ from understudy.store.log import Committed
 
 
 async def until_durable(write: Callable[[Committed], None]) -> None:
-    """Returns when it is on disk, or raises why it is not. Whoever waits may be cancelled before the log has answered."""
+    """Return when it is on disk, or raise why it is not. The waiter may be cancelled before the log has answered."""
     done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def told(error: BaseException | None) -> None:
@@ -23,7 +23,7 @@ async def until_durable(write: Callable[[Committed], None]) -> None:
 
 
 class Durable:
-    """Whether something is durable: known later. Can be awaited, and then raises the reason why it is not."""
+    """Becomes known later. Awaiting it raises the reason if the change is not durable."""
 
     __slots__ = ("_callback", "_error", "_known")
 
@@ -39,7 +39,7 @@ class Durable:
             callback(error)
 
     def when_known(self, callback: Told) -> None:
-        """Call back with None, or with the reason why it is not durable."""
+        """Call back with None, or with the reason why the change is not durable."""
         before = self._callback
         if self._known:
             callback(self._error)
@@ -55,7 +55,7 @@ class Durable:
 
     @property
     def failed(self) -> bool:
-        """It is known that it is not durable."""
+        """It is known not to be durable."""
         return self._error is not None
 
     def __await__(self) -> Generator[Any, None, None]:

@@ -1,5 +1,5 @@
-"""Parts of the fold: the path through a forked log, commands that outlive their turns, which turns changed files, what callers
-chose, and the title.
+"""Parts of the fold: the path through a forked log, commands that outlive their turns, turns that changed files, callers' choices,
+and the title.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from understudy.store.log import RunningCommand
 
 
 def path_to(entries: Sequence[Entry], head: int | None = None) -> Sequence[Entry]:
-    """The records from the first one to `head` (the newest when not given), along their parents."""
+    """The records from the first one to `head` (by default the newest), along their parents."""
     if not entries:
         return entries
     head = entries[-1].seq if head is None else head
@@ -33,7 +33,8 @@ def path_to(entries: Sequence[Entry], head: int | None = None) -> Sequence[Entry
     return path
 
 
-FIRST_SESSION = 1001  # told from other numbers at a glance; the same in every conversation, so that a recorded one can be played
+# easily distinguished from other numbers; the same in every conversation, so that a recorded one can be replayed
+FIRST_SESSION = 1001
 MOST_UNTOLD = 32
 LINE_LENGTH = 200  # of a running command, in lists
 
@@ -41,16 +42,16 @@ SESSION_ENDED = "Session {number} (`{line}`) does not run any more: {why}."
 
 
 class SessionFacts(msgspec.Struct):
-    running: dict[int, tuple[str, CommandStarted]] = {}  # by number, with the turn of each
-    untold: dict[int, CommandEnded] = {}  # those that ended while no call waited for it, the last ones
-    last: int = FIRST_SESSION - 1  # the number given out last
+    running: dict[int, tuple[str, CommandStarted]] = {}  # by number, each with its turn
+    untold: dict[int, CommandEnded] = {}  # the last of those that ended while no call waited for them
+    last: int = FIRST_SESSION - 1  # the last number given out
 
     def begin(self, number: int, turn: str, started: CommandStarted) -> None:
         self.running[number] = turn, started
         self.last = max(self.last, number)
 
     def end(self, record: CommandEnded, started: CommandStarted) -> str | None:
-        """What the model is to be told of it."""
+        """What to tell the model about the end of a session, if anything."""
         number = started.session or 0
         self.running.pop(number, None)
         if record.untold:
@@ -63,7 +64,7 @@ class SessionFacts(msgspec.Struct):
         return SESSION_ENDED.format(number=started.session, line=line, why=record.ended_by)
 
     def commands(self) -> tuple[RunningCommand, ...]:
-        """For lists."""
+        """The running commands, for lists."""
         lines = ((number, " ".join(begun.command[-1].split())) for number, (_, begun) in self.running.items())
         return tuple(RunningCommand(number, line[:LINE_LENGTH]) for number, line in lines)
 
@@ -85,11 +86,11 @@ IS_UNDONE = "turn {turn} is undone already"
 
 
 class UndoFacts(msgspec.Struct):
-    """Of the whole log, whatever path is followed: there is only one disk."""
+    """Undos of the whole log, on any path: there is only one disk."""
 
     patched: dict[str, tuple[int, int]] = {}  # turns, with the first and last record of their patches
-    undone: dict[str, None] = {}  # turns all of whose changes were taken back
-    numbers: dict[str, str] = {}  # the submission that each undo was, by its id
+    undone: dict[str, None] = {}  # turns whose changes were all taken back
+    numbers: dict[str, str] = {}  # the submission number of each undo, by its id
     begun: UndoStarted | None = None  # without an end
     last: UndoEnded | None = None
 
@@ -108,7 +109,7 @@ class UndoFacts(msgspec.Struct):
         self.numbers[record.undo_id] = number
 
     def end(self, number: str, record: UndoEnded) -> str | None:
-        """What the model is to be told."""
+        """What to tell the model about an undo, if anything."""
         acted = self.begun is not None and self.begun.undo_id == record.undo_id
         self.numbers.setdefault(record.undo_id, number)
         self.last = record
@@ -120,7 +121,7 @@ class UndoFacts(msgspec.Struct):
         return _news(record)
 
     def choose(self, turn: str) -> str:
-        """The turn that is meant. Raises `BadRequest`."""
+        """The turn to undo. Raises `BadRequest`."""
         changed = [each for each, (_, last) in self.patched.items() if last]
         if not turn:
             if not changed:
@@ -159,12 +160,12 @@ def _listed(what: str, paths: tuple[str, ...]) -> str:
 
 
 def with_changes(before: Overrides, after: Overrides) -> Overrides:
-    """What holds where somebody who chose `before` chooses again."""
+    """The choices in force after somebody who chose `before` chooses again."""
     return merge(_unpinned(before, after), after)
 
 
 def merge(before: Overrides, after: Overrides) -> Overrides:
-    """Later choices over earlier ones; `config` keys one by one."""
+    """Later choices override earlier ones; `config` is merged key by key."""
     chosen = msgspec.structs.asdict(before)
     for name, choice in msgspec.structs.asdict(after).items():
         if choice is not None:
@@ -174,7 +175,7 @@ def merge(before: Overrides, after: Overrides) -> Overrides:
 
 
 def _unpinned(before: Overrides, after: Overrides) -> Overrides:
-    """A profile or a `config` key chosen now counts, though the same thing was written down by name at the start."""
+    """A profile or `config` key chosen now takes precedence over the same setting written down by name at the start."""
     keys = set(after.config or {})
     everything = after.profile is not None
     fields = fields_of(before)
@@ -188,8 +189,8 @@ def fields_of(overrides: Overrides) -> dict[str, Any]:
     return {name: getattr(overrides, name) for name in Overrides.__struct_fields__}
 
 
-TITLE_LENGTH = 80  # of one that is made of the first message
-LONGEST_TITLE = 200  # that somebody may give
+TITLE_LENGTH = 80  # of a title made from the first message
+LONGEST_TITLE = 200  # of a given title
 NO_TITLE = "New conversation"
 
 

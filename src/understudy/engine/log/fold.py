@@ -1,7 +1,6 @@
-"""What a conversation is, computed from its log: history, open turn, questions, input not yet read.
+"""The state of a conversation, computed from its log: history, open turn, questions, unread input.
 
-A fold over one path of entries and nothing else: no I/O, no clock. Appending live and reading back after a crash
-go through the same `apply`.
+A pure fold over one path of entries: no I/O, no clock. Live appends and reading back after a crash use the same `apply`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -64,7 +63,7 @@ from understudy.protocol.records import (
 )
 from understudy.store.log import Status, Summary
 
-MOST_FILES = 200  # changed files that are remembered, the last ones
+MOST_FILES = 200  # changed files that are remembered, the newest ones
 
 TRY_AGAIN = (
     "Your answer does not have the form that was asked for: {problem}\n"
@@ -73,52 +72,51 @@ TRY_AGAIN = (
 
 
 class State(msgspec.Struct, eq=False):
-    """The present of a conversation. `apply` is the only thing that changes it.
+    """The present of a conversation. Only `apply` changes it.
 
-    A struct, because Python keeps at most 29 attributes of a plain object at hand, and looks up all of them in a dict where there
-    are more.
+    A struct, because Python keeps at most 29 attributes of a plain object inline; beyond that it looks all of them up in a dict.
     """
 
     last_seq: int = 0  # of the whole log
     head: int = 0  # the last record of the path that this state follows
     overrides: Overrides = msgspec.field(default_factory=Overrides)
-    pins: Pins | None = None  # the places it began with, or was given since
+    pins: Pins | None = None  # the places it began with, or changed to since
     model: str = ""
     owner: str = LOCAL_NAME
     thread_source: str | None = None
     history: History = msgspec.field(default_factory=History)  # what the model is sent
     waiting: dict[str, UserMessage] = {}  # accepted, not yet read by the model
-    queued: dict[str, UserMessage] = {}  # accepted for turns of their own, which have not begun
+    queued: dict[str, UserMessage] = {}  # accepted for turns of their own that have not begun
     turn: str | None = None
     usage: Usage | None = None  # of the whole conversation
-    context_tokens: int | None = None  # by the provider's last count; None: it has not counted since a compaction
+    context_tokens: int | None = None  # by the provider's last count; None: not counted since a compaction
     plan: PlanUpdated | None = None
-    changed_files: dict[str, None] = {}  # by patches that were applied, the last one at the end
+    changed_files: dict[str, None] = {}  # by applied patches, the newest at the end
     submissions: int = 0  # numbers given out so far; "0" was the configuration
     calls: dict[str, FunctionCall] = {}  # not answered yet, in the model's order
     running: dict[str, CommandStarted | PatchStarted | ToolCallBegan] = {}  # begun, no outcome yet
-    outcomes: dict[str, CommandEnded | PatchEnded | ToolCallEnded] = {}  # of what has run, until the model is told
+    outcomes: dict[str, CommandEnded | PatchEnded | ToolCallEnded] = {}  # of calls that have run, until the model is told
     questions: dict[str, Question] = {}
-    asked_at: dict[str, float] = {}  # when each question of the turn was put
+    asked_at: dict[str, float] = {}  # when each question of the turn was asked
     sessions: SessionFacts = msgspec.field(default_factory=SessionFacts)  # commands that outlive their turns
     _news: list[str] = []  # for the model, with the next request
-    _before: list[tuple[Message, int]] = []  # of hooks, for the model: goes before the messages of the next request
-    _behind: list[tuple[Message, int]] = []  # and behind them
+    _before: list[tuple[Message, int]] = []  # from hooks, for the model: before the messages of the next request
+    _behind: list[tuple[Message, int]] = []  # from hooks, after those messages
     approved: set[str] = msgspec.field(default_factory=set[str])  # keys approved for the session
-    answer: str | None = None  # the last thing the model said in this turn
-    title: str = ""  # made of the first message
+    answer: str | None = None  # the model's last message in this turn
+    title: str = ""  # made from the first message
     message_count: int = 0
-    # of the whole log, whatever path is followed:
+    # of the whole log, on any path:
     ledger: Ledger = msgspec.field(default_factory=Ledger)
     undo: UndoFacts = msgspec.field(default_factory=UndoFacts)
     name: str = ""  # the title that somebody gave it
-    setup_due: bool = False  # its new workspace is to be prepared before the model is asked
+    setup_due: bool = False  # its new workspace must be prepared before the model is asked
     saved: WorkspaceSaved | None = None  # the newest snapshot of its workspace
-    moved: WorkspaceMoved | None = None  # the last time that it was made again
+    moved: WorkspaceMoved | None = None  # the last time that the workspace was made again
     last_at: float = 0.0  # when its last record was appended
-    message_ends: dict[str, int] = {}  # the record after which a message's turn was over: where a fork begins
+    message_ends: dict[str, int] = {}  # the record at which a message's turn was over: where a fork begins
     turn_messages: dict[str, str] = {}  # the message that began each turn
-    _messages_of_turn: list[str] = []  # accepted in it, or read
+    _messages_of_turn: list[str] = []  # messages accepted or read in the turn
     _accepted_by: dict[str, int] = {}  # the record of each message that waits
 
     @property
@@ -127,7 +125,7 @@ class State(msgspec.Struct, eq=False):
 
     @property
     def requests(self) -> int:
-        """To the model, so far."""
+        """Requests to the model so far."""
         return self.history.requests
 
     def apply(self, entry: Entry) -> None:
@@ -308,7 +306,7 @@ class State(msgspec.Struct, eq=False):
         self.history.add(Message("user", (InputText(TRY_AGAIN.format(problem=record.problem)),)), entry.seq)
 
     def _hook_ran(self, entry: Entry, record: HookRan) -> None:
-        """What it has for the model goes with the next request: of a message behind that, of everything else before."""
+        """The hook's context goes with the next request: after the message it belongs to, otherwise before all messages."""
         if not record.context:
             return
         if record.event == "Stop":
@@ -322,9 +320,10 @@ class State(msgspec.Struct, eq=False):
         self._accepted_by.pop(record.message_id, None)
 
     def _nothing(self, entry: Entry, record: Record) -> None:
-        """What it tells is for those who watch."""
+        """The record is only for those who watch."""
 
-    APPLIED_BY: ClassVar[dict[type[Record], Callable[["State", Entry, Any], None]]] = {  # a table: this is done for every record
+    # a table, because this runs for every record
+    APPLIED_BY: ClassVar[dict[type[Record], Callable[["State", Entry, Any], None]]] = {
         ItemReceived: _item_received,
         ToolAnswered: _tool_answered,
         RequestSent: _request_sent,
@@ -369,7 +368,7 @@ class State(msgspec.Struct, eq=False):
     }
 
     def extend(self, entries: Sequence[Entry]) -> bool:
-        """Go on with what was appended elsewhere. False, and nothing done, where it is another path."""
+        """Apply entries appended elsewhere. If they are on another path, do nothing and return False."""
         if any(entry.parent != before for entry, before in zip(entries, (self.head, *(e.seq for e in entries)), strict=False)):
             return False
         for entry in entries:
@@ -407,7 +406,7 @@ class State(msgspec.Struct, eq=False):
 
     @classmethod
     def read(cls, entries: Sequence[Entry]) -> "State":
-        """The present of a log: of its newest path, with the numbers of all of it."""
+        """The state of a log: of its newest path, with the numbers of all of it."""
         path = path_to(entries)
         state = cls.of(path)
         if len(path) != len(entries):
@@ -421,10 +420,10 @@ class State(msgspec.Struct, eq=False):
         return forked
 
     def _number_like(self, whole: "State") -> None:
-        """Numbers are given out once, and a message on another path can still be gone on from."""
+        """Keep numbering; messages on other branches can still be continued."""
         self.last_seq = whole.last_seq
         self.last_at = whole.last_at
-        self.sessions = whole.sessions.copy()  # they are the conversation's, whatever path it follows
+        self.sessions = whole.sessions.copy()  # they belong to the conversation, on any path
         self.ledger = whole.ledger
         self.undo = whole.undo
         self.name = whole.name

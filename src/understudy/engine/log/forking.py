@@ -1,9 +1,9 @@
-"""A new conversation from an existing one: the same records up to the end of a turn, under another id.
+"""Makes a new conversation from an existing one: the same records up to the end of a turn, under another id.
 
-Records are copied, so that either can be deleted without the other. All of them up to that end are, also those on other paths:
-their numbers stay what they are, and whatever refers to one by its number (a compaction, a parent) still means the same.
+Records are copied, so that either conversation can be deleted without the other. The copy includes all earlier records, even on
+other paths: they keep their numbers, so that references by number (a compaction, a parent) stay valid.
 
-A whole log and what follows from it, however long it is: read a page in a step of the event loop, and folded beside it.
+Also reads and folds a whole log of any length: it is read one page per step of the event loop, and folded in a thread.
 """
 
 import asyncio
@@ -24,11 +24,11 @@ from understudy.store.log import Batch, EventLog
 
 T = TypeVar("T")
 
-IN_A_STEP = 512  # records that are folded on the event loop; more of them in a thread, which gives the interpreter up now and then
+IN_A_STEP = 512  # records folded on the event loop; more go to a thread, which lets others run now and then
 
 
 async def read_whole(log: EventLog, conversation_id: ConversationId, pace: Pace, last: int | None = None) -> list[Entry]:
-    """`last`: the last record that is wanted, where that is known; there may be more."""
+    """`last`: the last record that is wanted, if known; the result may have more."""
     entries: list[Entry] = []
     while last is None or not entries or entries[-1].seq < last:
         await pace.take(PAGE_RECORDS)
@@ -40,12 +40,12 @@ async def read_whole(log: EventLog, conversation_id: ConversationId, pace: Pace,
 
 
 async def folded(entries: Sequence[Entry]) -> State:
-    """As `State.read` has it."""
+    """`State.read` without blocking the event loop."""
     return await beside(lambda: State.read(entries), entries)
 
 
 async def beside(fold: Callable[[], T], entries: Sequence[Entry]) -> T:
-    """What a pure function makes of so many entries, while others are served where that takes long."""
+    """The result of a pure function of the entries; for many of them it runs in a thread, so that others are served."""
     return fold() if len(entries) <= IN_A_STEP else await asyncio.to_thread(fold)
 
 
@@ -64,8 +64,8 @@ def forked(
     now: float,
     thread_source: str | None = None,
 ) -> Batch:
-    """What makes the new conversation, which belongs to `owner`, whoever has the old one: up to the end of the turn that read this
-    message, or of the turn with this id; by default the last one that is over. Raises `BadRequest` where there is no such end.
+    """The records of the new conversation, which belongs to `owner` whoever has the old one. They end with the turn that read this
+    message, or the turn with this id; by default the last finished one. Raises `BadRequest` if there is no such end.
     """
     end = _end(entries, message_id, turn)
     copied = [_copy(entry, new_id, owner, thread_source) for entry in entries if entry.seq <= end]
@@ -92,7 +92,7 @@ async def fork(
     pace: Pace,
     thread_source: str | None = None,
 ) -> ConversationId:
-    """The id of the new conversation, which is in the target by now. Raises `AgentError` with nothing recorded."""
+    """The id of the new conversation, already in the target. If it raises `AgentError`, nothing is recorded."""
     entries, new_id = await read_whole(source, source_id, pace), ConversationId(new_uuid())
     if not entries:
         raise UnknownConversation(f"no conversation {source_id}")  # deleted meanwhile
@@ -114,7 +114,7 @@ def _end(entries: Sequence[Entry], message_id: str | None, turn: str | None) -> 
     ends = [entry.seq for entry in path if isinstance(entry.record, TurnEnded) and turn in (None, entry.turn)]
     if turn is not None and not ends:
         raise BadRequest(f"no turn {turn} that is over: a conversation is forked at the end of a turn")
-    return ends[-1] if ends else 1  # nothing was said in it yet: its settings alone
+    return ends[-1] if ends else 1  # only its settings: nothing was said in it yet
 
 
 def _copy(entry: Entry, new_id: ConversationId, owner: str, thread_source: str | None) -> Entry:
@@ -124,7 +124,7 @@ def _copy(entry: Entry, new_id: ConversationId, owner: str, thread_source: str |
                 opened, conversation_id=new_id, owner=owner, thread_source=thread_source or opened.thread_source
             )
             return msgspec.structs.replace(entry, record=renamed)
-        case ApprovalDecided(key=str()) as decided:  # for the rest of the other conversation
+        case ApprovalDecided(key=str()) as decided:  # it was for the rest of the other conversation
             return msgspec.structs.replace(entry, record=msgspec.structs.replace(decided, key=None))
         case _:
             return entry

@@ -1,7 +1,7 @@
 """What a model is sent of a conversation: each item, the record it came from, and what a compaction leaves of them.
 
-`prefix` goes before the items in every request. Between two compactions requests only grow at their end, so that a provider can
-use its cache: what changes of the prefix is told behind the items, and takes its place in front with the next compaction.
+`prefix` precedes the items in every request. Between two compactions requests only grow at their end, so that a provider can use
+its cache: changes of the prefix are added behind the items, and move into the prefix with the next compaction.
 """
 
 import msgspec
@@ -15,14 +15,14 @@ _encode = msgspec.json.Encoder().encode
 class History:
     def __init__(self) -> None:
         self.prefix: tuple[Message, ...] = ()
-        self.context: tuple[Message, ...] = ()  # what the model has been told last of what the prefix tells
+        self.context: tuple[Message, ...] = ()  # what the model was last told of the prefix's content
         self.items: list[Item] = []
-        self.sources: list[int] = []  # of each item, the record that it came from
-        self.steps: list[int] = []  # of each item, the request with which it was first sent, or which it answers
+        self.sources: list[int] = []  # the record that each item came from
+        self.steps: list[int] = []  # the request with which each item was first sent, or which it answers
         self.from_users: set[int] = set()  # sources of what people wrote
         self.requests = 0
-        self.summed_up_at = 0  # the number of requests by then
-        self.summary = ""  # the last one
+        self.summed_up_at = 0  # the number of requests at the last summary
+        self.summary = ""  # the last summary
         self._may_change_prefix = True
 
     def begin_request(self, context: tuple[Message, ...], seq: int) -> None:
@@ -51,8 +51,8 @@ class History:
 
     @property
     def can_be_summed_up(self) -> bool:
-        """Whether a model has said anything since it last did that."""
-        for item, step in zip(reversed(self.items), reversed(self.steps), strict=True):  # seldom more than a few
+        """Whether a model has said anything since the last summary."""
+        for item, step in zip(reversed(self.items), reversed(self.steps), strict=True):  # rarely more than a few
             if step > self.summed_up_at and _is_said(item):
                 return True
         return False
@@ -86,12 +86,12 @@ class History:
 
 
 def _is_said(item: Item) -> bool:
-    """By a model."""
+    """Whether a model said it."""
     return not isinstance(item, FunctionCallOutput) and not (isinstance(item, Message) and item.role != "assistant")
 
 
 def shortened(item: Item, characters: int) -> Item:
-    """The item with at most so many characters of its text, from both ends, and a mark where some are missing."""
+    """The item with at most so many characters of its text, from both ends, with a mark where some are missing."""
     match item:
         case FunctionCallOutput():
             text = shortened_text(item.output, characters, "output") + _without_images(len(item.images), "output")

@@ -1,4 +1,4 @@
-"""Conversations under `history.persistence = "none"`: a log in memory, and folders for temporary files that go with the process."""
+"""Conversations under `history.persistence = "none"`: their log is in memory, and their temporary files go with the process."""
 
 import asyncio
 import os
@@ -33,7 +33,7 @@ class InMemory:
         return self._folder / conversation_id
 
     async def list(self, limit: int, cursor: str | None, stored: Store) -> Page:
-        """Those in memory, then those in the store; a page that has both is ordered by the last activity."""
+        """Conversations in memory, then those in the store; a page with both is ordered by last activity."""
         if cursor is not None and not cursor.startswith(MARK):
             return await stored.list(limit, cursor)
         page = await self.log.list(limit, cursor)
@@ -54,7 +54,7 @@ class InMemory:
 
 
 def _sweep() -> None:
-    """Folders of processes that were killed."""
+    """Remove folders of processes that were killed."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with suppress(OSError):
             if folder.is_symlink() or folder.stat().st_uid != os.getuid():

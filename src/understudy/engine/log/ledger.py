@@ -1,6 +1,6 @@
-"""What a conversation has used, and what its turns have done: a fold over the log, beside the one for the model's history.
+"""What a conversation has used and what its turns have done: a fold over the log, beside the one for the model's history.
 
-No I/O and no clock: times are those of the records. The time in which a question was open is a person's, and does not count.
+No I/O and no clock: times come from the records. The time during which a question was open does not count as work.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,7 @@ from understudy.protocol.records import (
 )
 from understudy.protocol.records.files import AddFile, DeleteFile, FileChange, UpdateFile
 
-KEPT_TURNS = 4  # whose work is kept: whoever waits for the end of a turn reads it soon after
+KEPT_TURNS = 4  # turns whose work is kept: whoever waits for a turn's end reads its work soon after
 KEPT_COMMANDS = 200  # of one turn, the last ones
 KEPT_FILES = 1_000
 LONGEST_NAME = 200  # of a server or its tool
@@ -49,11 +49,11 @@ BUDGET_CALL = "budget-"  # how the call ids of questions about budgets begin
 
 
 class Tally(msgspec.Struct):
-    """What was used, counted up."""
+    """The sum of what was used."""
 
-    usage: Usage | None = None  # None: no provider has said
-    known_usd: float = 0.0  # the cost of those answers whose price is known
-    unpriced: bool = False  # there were answers whose price is not known
+    usage: Usage | None = None  # None: no provider has reported any
+    known_usd: float = 0.0  # the cost of the answers whose price is known
+    unpriced: bool = False  # some answers have no known price
     requests: int = 0
     seconds: float = 0.0  # that turns worked; time spent waiting for a person does not count
 
@@ -75,7 +75,7 @@ class Tally(msgspec.Struct):
 
 
 class Command(msgspec.Struct):
-    """A command that was begun. `exit_code` is None while it runs, and where it could not begin or nobody knows how it ended."""
+    """A command that was begun. `exit_code` is None while it runs, if it could not begin, and if its end is unknown."""
 
     call_id: str
     argv: tuple[str, ...]
@@ -96,7 +96,7 @@ class ToolUse(msgspec.Struct, frozen=True):
 
 
 class File(msgspec.Struct, frozen=True):
-    """What patches did to a file, taken together."""
+    """The combined changes of patches to one file."""
 
     change: str  # added, updated, deleted or moved
     added: int  # lines
@@ -105,7 +105,7 @@ class File(msgspec.Struct, frozen=True):
 
 
 class Allowance(msgspec.Struct):
-    """What a message's own budget allows, counted from what had been used when the message was accepted."""
+    """What a message's own budget allows, counted from what was used by the time the message was accepted."""
 
     message_id: str
     budget: Budget
@@ -114,24 +114,24 @@ class Allowance(msgspec.Struct):
 
 
 class Form(msgspec.Struct, frozen=True):
-    """What the answer should look like."""
+    """The requested form of the answer."""
 
     schema: dict[str, Any]
     insists: bool
 
 
 class Work(msgspec.Struct):
-    """What one turn did, and what it is held to."""
+    """What one turn did, and the terms it must meet."""
 
     commands: list[Command] = []
     files: dict[str, File] = {}
     tools: list[ToolUse] = []
     missing_servers: dict[str, str] = {}  # with the reason
     spent: Tally = msgspec.field(default_factory=Tally)
-    schema: dict[str, Any] | None = None  # the form that its answer should have; of several messages, the last one's
-    insists: bool = True  # whether the answer has to have that form
-    until: str = ""  # a command that has to succeed before it ends
-    rejections: int = 0  # answers that did not have the form
+    schema: dict[str, Any] | None = None  # the requested form of its answer; of several messages, the last one's
+    insists: bool = True  # whether the answer must have that form
+    until: str = ""  # a command that must succeed before the turn ends
+    rejections: int = 0  # answers without the requested form
     allowances: list[Allowance] = []
     commands_left_out: int = 0
     files_left_out: int = 0
@@ -139,20 +139,21 @@ class Work(msgspec.Struct):
 
 
 class Ledger:
-    """The sums of a whole log. They include paths that were left: what was spent there is spent."""
+    """The sums of a whole log, including abandoned paths: what was spent there is spent."""
 
     def __init__(self) -> None:
         self.total = Tally()
         self.turns: dict[str, Work] = {}
         self._turn: str | None = None
-        self._since: float | None = None  # the running turn works since then; None: there is none, or it waits for a person
+        self._since: float | None = None  # when the running turn's current work began; None: no turn runs, or it waits for a person
         self._open: set[str] = set()  # questions
-        self._patches: dict[str, dict[str, FileChange]] = {}  # begun
+        self._patches: dict[str, dict[str, FileChange]] = {}  # begun patches
         self.raised: dict[
             tuple[str | None, BudgetLimit], float
-        ] = {}  # by a person: whose limit (None: the conversation's), to what
+        ] = {}  # raised by a person: whose limit (None: the conversation's), and the new value
         self._budget_questions: dict[str, BudgetAsked] = {}
-        self._early: list[tuple[str, Allowance | Form | str]] = []  # terms of messages whose turn has not begun, with its id
+        # terms of messages whose turn has not begun, with the message ids
+        self._early: list[tuple[str, Allowance | Form | str]] = []
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Ledger) and vars(self) == vars(other)
@@ -165,11 +166,11 @@ class Ledger:
             count(self, entry, entry.record)
 
     def work(self, turn: str) -> Work | None:
-        """What a turn did; None where it was too long ago."""
+        """What a turn did; None if it is too old."""
         return self.turns.get(turn)
 
     def working_since(self) -> float | None:
-        """When the running turn began to work, or went on after its last question. The time since then is counted later."""
+        """When the running turn began to work, or resumed after its last question. The time since then is not counted yet."""
         return self._since
 
     def _turn_started(self, entry: Entry, record: TurnStarted) -> None:
@@ -266,7 +267,7 @@ class Ledger:
 
     def _command_started(self, entry: Entry, record: CommandStarted) -> None:
         work = self.turns.get(entry.turn)
-        if work is not None and record.command:  # empty: arguments that were refused
+        if work is not None and record.command:  # empty: the arguments were refused
             if len(work.commands) == KEPT_COMMANDS:
                 work.commands_left_out += 1
                 del work.commands[0]

@@ -1,4 +1,4 @@
-"""Where the conversations of a process are kept: in the store, or only in its memory. Each is opened when it is first needed."""
+"""Where a process's conversations are kept: in the store, or only in memory. Each log is opened on first use."""
 
 import asyncio
 from collections.abc import Callable
@@ -25,27 +25,27 @@ class Logs:
         self._in_memory: InMemory | None = None
 
     def store(self) -> Store:
-        """Raises `ConfigError` or `StoreError` where it cannot be opened."""
+        """Raises `ConfigError` or `StoreError` if it cannot be opened."""
         if self._store is None:
             self._store = self._open_log(self._home(), self._loop)
         return self._store
 
     def in_memory(self) -> "InMemory":
         if self._in_memory is None:
-            from understudy.engine.log.in_memory import InMemory  # few processes have any
+            from understudy.engine.log.in_memory import InMemory  # few processes have such conversations
 
             self._in_memory = InMemory(self._loop)
         return self._in_memory
 
     def is_kept(self, conversation_id: ConversationId) -> bool:
-        """On disk, as far as this process knows."""
+        """Whether it is on disk, as far as this process knows."""
         return self._in_memory is None or conversation_id not in self._in_memory.log
 
     def of(self, *, kept: bool) -> EventLog:
         return self.store() if kept else self.in_memory().log
 
     def temporary_folder(self, conversation_id: ConversationId, *, kept: bool) -> Path:
-        """Where the commands of a conversation have their temporary files."""
+        """The folder for temporary files of the conversation's commands."""
         if self._in_memory is not None and (not kept or not self.is_kept(conversation_id)):
             return self._in_memory.temporary_folder(conversation_id)
         if self._temporary is None:
@@ -53,7 +53,7 @@ class Logs:
         return self._temporary / conversation_id
 
     async def is_held(self, conversation_id: ConversationId) -> bool:
-        """By any process."""
+        """Whether any process holds the claim."""
         return self.is_kept(conversation_id) and await self.store().holder(conversation_id) is not None
 
     async def list(self, limit: int, cursor: str | None, *, archived: bool) -> Page:
@@ -62,17 +62,17 @@ class Logs:
         return await self.store().list(limit, cursor, archived=archived)
 
     async def close(self) -> None:
-        """What is written is on disk."""
+        """Finish writing to disk."""
         if self._store is not None:
-            if self._store.is_remote:  # others are waited for
+            if self._store.is_remote:  # writes are still on their way to the server
                 await asyncio.to_thread(self._store.finish)
                 await asyncio.to_thread(self._store.close)
                 return
             self._store.finish()
-            await asyncio.sleep(0)  # whoever waited for the disk is told
+            await asyncio.sleep(0)  # lets those who waited for the disk run
             self._store.close()
 
     def forget_memory(self) -> None:
-        """The temporary files of conversations that are not kept go."""
+        """Remove the temporary files of conversations that are not kept."""
         if self._in_memory is not None:
             self._in_memory.close()

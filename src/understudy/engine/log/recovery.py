@@ -1,4 +1,4 @@
-"""A turn that a crash cut off: whether it can go on, and the records that close it honestly when it cannot."""
+"""A turn that a crash cut off: whether it can continue, and otherwise the records that close it truthfully."""
 
 from collections.abc import Container
 
@@ -25,7 +25,7 @@ NOT_RUN = "aborted"
 
 
 def cut_undo(state: State) -> tuple[str, UndoEnded] | None:
-    """The end of an undo that began and did not end, because its process did; and its turn."""
+    """The end of an undo whose process died before it ended, and the undo's turn."""
     cut = state.undo.begun
     if cut is None:
         return None
@@ -33,12 +33,12 @@ def cut_undo(state: State) -> tuple[str, UndoEnded] | None:
 
 
 def can_go_on(state: State) -> bool:
-    """Only a turn that waits for an answer: nothing of it is under way."""
+    """Whether the open turn waits for an answer: only then does nothing of it run."""
     return bool(state.questions) and not state.running
 
 
 def close_open_calls(state: State) -> list[Record]:
-    """The outcome of everything begun, and an answer for the model to every call."""
+    """An outcome for everything that was begun, and an answer for the model to every call."""
     records: list[Record] = []
     for call_id, begun in state.running.items():
         records.append(_unknown_outcome(call_id, begun))
@@ -47,7 +47,7 @@ def close_open_calls(state: State) -> list[Record]:
 
 
 def answer_unanswered(state: State, call_id: str) -> ToolAnswered:
-    """What the model is told of a call whose turn ends before it was answered."""
+    """What the model is told of a call whose turn ends before the call was answered."""
     known = _known_outcome(state.outcomes.get(call_id))
     text = f"interrupted: {OUTCOME_UNKNOWN}" if call_id in state.running else known
     return ToolAnswered(FunctionCallOutput(call_id, text), success=False)
@@ -68,7 +68,7 @@ def _lost(begun: CommandStarted) -> CommandEnded:
 
 
 def lost_sessions(state: State, alive: Container[int]) -> list[tuple[str, CommandEnded]]:
-    """The ends of those that died with their process, each with its turn; without those whose call is still open."""
+    """Ends of sessions that died with their process, each with its turn. Sessions whose call is still open are left out."""
     return [
         (turn, _lost(begun))
         for number, (turn, begun) in state.sessions.running.items()
@@ -94,7 +94,7 @@ def _known_outcome(outcome: CommandEnded | PatchEnded | ToolCallEnded | None) ->
 
 
 async def unfinished_text(log: EventLog, conversation_id: ConversationId) -> str | None:
-    """What the model had said of an answer that will not come, where it was kept beside the log."""
+    """The saved part of an answer that will never be complete, if it was kept beside the log."""
     said = await log.saved_text(conversation_id)
     if said is None or not said.text:
         return None

@@ -1,6 +1,6 @@
-"""The end of one conversation's log, as this process writes it: numbers records, hands them to the store, and says how that went.
+"""The end of one conversation's log, as this process writes it: numbers records, hands them to the store, and reports the outcome.
 
-What has been committed is shown by `Broadcast`.
+`Broadcast` shows what has been committed.
 """
 
 import asyncio
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
 Told = Callable[[AgentError | None], None]
 Flush = Callable[[], None]
 
-BYTES_OF_A_MESSAGE = 400  # where it ended, and which turn it began
-HOLD_SECONDS = 0.002  # for each conversation that is held
+BYTES_OF_A_MESSAGE = 400  # for where the message ended and which turn it began
+HOLD_SECONDS = 0.002  # for each held conversation
 MOST_SECONDS = 0.05
 
 
 class CommitDelay:
-    """Holds back records that nobody waits for, so that they share a commit with others of the same turn. For all conversations of
-    a process: one timer, which runs only while something is held.
+    """Holds back records that nobody waits for, so that they share a commit with other records of the turn. One instance serves all
+    conversations of a process, with one timer that runs only while something is held.
 
-    A turn whose model answers at once is then one batch instead of two, and with fifty sessions at work five to twenty batches
-    share a commit. Under load, records are held longer, to share it with more.
+    If the model answers at once, the turn then needs one batch instead of two, and with fifty busy sessions five to twenty batches
+    share a commit. Under load, records are held longer, to share a commit with more.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -49,7 +49,7 @@ class CommitDelay:
             self._timer = self._loop.call_later(HOLD_SECONDS, self._look)
 
     def let_go(self, flush: Flush) -> None:
-        """It has been flushed."""
+        """The records have been flushed."""
         self._held.pop(flush, None)
         if not self._held and self._timer is not None:
             self._timer.cancel()
@@ -75,14 +75,14 @@ class Tail:
     ) -> None:
         self.conversation_id = conversation_id
         self.state = State()
-        self.size = 0  # about so many bytes of JSON are what the state holds
+        self.size = 0  # approximate bytes of JSON in the state
         self._text_saver = TextSaver(conversation_id, log, loop, self._save_text)
         self.broadcast = Broadcast(conversation_id, self._text_saver)
         self._log = log
         self._loop = loop
         self._committed = 0
         self._unwritten: list[Entry] = []
-        self._encoded: list[bytes] = []  # their records
+        self._encoded: list[bytes] = []  # the encoded records of `_unwritten`
         self._generation = 0  # grows when the store is read anew: what became of batches from before it counts no more
         self._flushing = False
         self._commit_delay = commit_delay or CommitDelay(loop)
@@ -96,14 +96,14 @@ class Tail:
         self._letters_taken = 0
         self.failure: AgentError | None = None
         self.on_failure: Callable[[], None] | None = None
-        self.gives_back: Callable[[], bool] | None = None  # asked whether the claim goes back with what is handed over now
-        self.on_all_written: Callable[[], None] | None = None  # called before anyone is shown the last of it
+        self.gives_back: Callable[[], bool] | None = None  # asked whether the claim is given back with the current batch
+        self.on_all_written: Callable[[], None] | None = None  # called before anyone is shown the last record
         self.observer: Observer | None = None
 
-    # -- where the log stands
+    # -- position in the log
 
     def begin(self) -> None:
-        """A new conversation, of which nothing is on disk."""
+        """Begin a new conversation, of which nothing is on disk."""
         self._epoch, self._creates = 1, True
 
     def load(self, state: State, epoch: int) -> None:
@@ -119,12 +119,12 @@ class Tail:
         self._drop_unwritten()
 
     def measure(self) -> None:
-        """Anew: the state was read from the store, or a part of it has been left out."""
+        """Recompute `size`: the state was read from the store, or a part of it has been left out."""
         self.size = self.state.history.size() + BYTES_OF_A_MESSAGE * len(self.state.message_ends)
 
     def resume(self) -> None:
-        """Continue where we left off: nobody else has written since. The next append raises the epoch."""
-        if not (self._claims or self._creates):  # else the claim before this one wrote nothing
+        """Continue where we left off: no other process has written since. The next append raises the epoch."""
+        if not (self._claims or self._creates):  # otherwise the claim before this one wrote nothing
             self._epoch += 1
             self._claims = True
 
@@ -135,12 +135,12 @@ class Tail:
 
     @property
     def stored_epoch(self) -> int:
-        """The epoch in the store, once all that was appended is there."""
+        """The epoch in the store, once everything appended is there."""
         return self._epoch - int(self._claims or self._creates)
 
     @property
     def epoch(self) -> int:
-        """Under which the next append counts."""
+        """The epoch of the next append."""
         return self._epoch
 
     @property
@@ -150,13 +150,13 @@ class Tail:
     # -- writing
 
     def append(self, *records: Record, turn: str) -> None:
-        """All of them, or none and `CannotBeRecorded`: then the log is as it was, and can be appended to."""
+        """Append all records, or none and raise `CannotBeRecorded`; the log can still be appended to."""
         if self.failure:
-            return  # what cannot be recorded did not happen; whoever waits has been told
+            return  # what cannot be recorded did not happen; those who wait have been told
         state, observer = self.state, self.observer
         now = self._log.time()
         if now < state.last_at:
-            now = state.last_at  # never before that of the record it follows
+            now = state.last_at  # never before the previous record
         kept, encoded = encode_all(records)
         entries: list[Entry] = []
         for record in kept:
@@ -173,21 +173,21 @@ class Tail:
             self._commit_delay.hold(self.flush)
 
     def emit(self, delta: Delta, turn: str) -> None:
-        """Show a delta, after all that was appended before it. Of what cannot be recorded nothing is shown."""
+        """Show a delta, after everything appended before it. If it cannot be recorded, nothing of it is shown."""
         if self.failure:
-            return  # else it would stand before the text of the next answer
+            return  # otherwise it would precede the text of the next answer
         self.broadcast.add_delta(LiveDelta(delta, turn, self.state.last_seq))
         if self._unwritten:
             self.flush_soon()
 
     def flush_soon(self) -> None:
-        """Somebody waits: hand over at the end of this step, with what else it appends."""
+        """Somebody waits: flush at the end of this step, with whatever else the step appends."""
         if not self._flushing and self._unwritten:
             self._flushing = True
             self._loop.call_soon(self.flush)
 
     def take_letters(self, number: int) -> None:
-        """Letters up to `number` are part of what is appended next."""
+        """The next append covers letters up to `number`."""
         self._letters_taken = number
 
     def flush(self) -> None:
@@ -226,14 +226,14 @@ class Tail:
 
     def _save_text(self) -> None:
         if self.broadcast.queue:
-            self._text_saver.save_soon()  # an entry on its way to the disk may finish the text, and clear what is saved of it
+            self._text_saver.save_soon()  # an entry on its way to the disk may finish the text and clear its saved copy
         elif self.failure is None and self.broadcast.text and self.state.turn is not None:
             self._text_saver.write(self.broadcast.text, self.broadcast.published, self._epoch)
 
-    # -- how it went
+    # -- outcomes
 
     async def committed(self) -> None:
-        """Wait until all that was appended is on disk. Raises what kept it from getting there."""
+        """Wait until everything appended is on disk. Raises the reason if that fails."""
         self.flush()
         if self.failure:
             raise self.failure
@@ -243,14 +243,14 @@ class Tail:
             await waiter
 
     def when_committed(self, callback: Callable[[], None]) -> None:
-        """Call back once all that was appended so far is on disk, or cannot get there."""
+        """Call back once everything appended so far is on disk, or cannot get there."""
         if self.failure or self._committed >= self.state.last_seq:
             self._loop.call_soon(callback)
         else:
             self._on_committed.append((self.state.last_seq, callback))
 
     def when_durable(self, callback: Told) -> None:
-        """Like `when_committed`, but called before followers are shown any of it, with the error where it failed."""
+        """Like `when_committed`, but called before followers see it, with the error if it failed."""
         if self.failure or self._committed >= self.state.last_seq:
             self._loop.call_soon(callback, self.failure)
         else:
@@ -258,7 +258,7 @@ class Tail:
             self.flush_soon()
 
     def note_committed(self, last: int) -> None:
-        """Records up to `last` are on disk, by the writer's word or because they have been read from there: show them."""
+        """Records up to `last` are on disk, as the writer reported or a read showed: show them."""
         if last > self._committed:
             self._committed = last
         if self._on_durable:
@@ -277,10 +277,10 @@ class Tail:
             if not waiter.done():
                 waiter.set_result(None)
         if self._on_committed:
-            self._loop.call_soon(self._tell_committed, last)  # after what has just been shown is on its way
+            self._loop.call_soon(self._tell_committed, last)  # after the entries just shown have been sent
 
     def fail(self, error: AgentError) -> None:
-        """Nothing more can be appended, nor shown of what was."""
+        """Nothing more can be appended, and pending records cannot be shown."""
         if self.failure:
             return
         self.failure = error

@@ -1,5 +1,5 @@
-"""The text so far of items that are not finished: shown once although it may arrive twice, given to viewers who come late, and
-kept beside the log.
+"""The text so far of unfinished items: shown once even if it arrives twice, given to viewers who join late, and saved beside the
+log.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ from understudy.protocol.records import (
 )
 from understudy.store.log import EventLog, SavedText
 
-UNFINISHED_CHARACTERS = 1024 * 1024  # of an answer that was cut off; the model is sent them with every later request
+UNFINISHED_CHARACTERS = 1024 * 1024  # of an answer that was cut off; every later request sends them to the model
 
 
 def cut_off(text: str) -> str:
-    """What is kept of an answer that will not be completed: all of it, unless it is huge."""
+    """What is kept of an answer that will never be complete: all of it, unless it is huge."""
     left_out = len(text) - UNFINISHED_CHARACTERS
     return text if left_out <= 0 else f"{text[:UNFINISHED_CHARACTERS]}\n[... {left_out} more characters were cut off ...]"
 
@@ -35,24 +35,24 @@ def cut_off(text: str) -> str:
 class ShownText:
     def __init__(self) -> None:
         self._shown: StringIO | None = None  # not a list: a long answer has millions of small pieces
-        self._expected = ""  # what was shown of an earlier attempt
-        self._again = 0  # so many characters of it have come again
+        self._expected = ""  # the shown text of an earlier attempt
+        self._again = 0  # characters of it that have come again
         self._strayed = False
-        self.strayed_now = False  # true just after the piece with which it went another way
+        self.strayed_now = False  # true just after the piece with which the new attempt differed
 
     @property
     def shown(self) -> str:
-        """What viewers have of an answer that is not complete."""
+        """The shown part of an answer that is not complete."""
         return "" if self._strayed else self._so_far()
 
     @property
     def untouched(self) -> bool:
-        """Nothing has come since the last item was complete, and nothing is expected."""
+        """Nothing has come since the last complete item, and nothing is expected."""
         return self._shown is None and not self._expected
 
     @property
     def falls_short(self) -> bool:
-        """If it ended here, viewers would have been shown more than was said."""
+        """If the answer ended here, viewers would have been shown more than was said."""
         return bool(self._expected) and not self._strayed
 
     def hear(self, piece: str) -> str:
@@ -77,7 +77,7 @@ class ShownText:
         return new
 
     def begin_again(self) -> None:
-        """The answer broke off and is asked for anew."""
+        """The answer broke off and is asked for again."""
         self._expected = self._so_far()
         self._again = 0
 
@@ -91,7 +91,7 @@ class ShownText:
         return "" if self._shown is None else self._shown.getvalue()
 
 
-STORED_OUTPUT = 16 * 1024  # bytes of a running command's output that are kept beside the log
+STORED_OUTPUT = 16 * 1024  # bytes of a running command's output that are saved beside the log
 
 
 TEXT, REASONING, RAW, OUTPUT = "text", "reasoning", "raw", "output"
@@ -102,7 +102,7 @@ MAY_FINISH_TEXT = frozenset({ItemReceived, CommandStarted, CommandEnded, Noticed
 
 
 def finished_by(record: Record) -> tuple[str, ...]:
-    """What a record now says for good: the kinds of unfinished text that it ends."""
+    """The kinds of unfinished text that this record replaces."""
     match record:
         case TurnEnded():
             return (TEXT, REASONING, RAW, OUTPUT)
@@ -117,7 +117,7 @@ def finished_by(record: Record) -> tuple[str, ...]:
 
 
 def said_in(record: Record) -> str:
-    """What the model said in it."""
+    """What the model said, according to the record."""
     match record:
         case TurnEnded(unfinished=text):
             return text or ""
@@ -128,7 +128,7 @@ def said_in(record: Record) -> str:
 
 
 class _Text:
-    """A text that grows. What was saved is kept in few pieces: a long answer has millions of small ones."""
+    """A growing text. Saved text is joined into few pieces: a long answer has millions of small ones."""
 
     __slots__ = ("new", "saved")
 
@@ -140,7 +140,7 @@ class _Text:
         return "".join([*self.saved, *self.new])
 
     def take_new(self) -> str:
-        """What has come since this was last asked."""
+        """The text since the last call."""
         new = "".join(self.new)
         if new:
             self.saved.append(new)
@@ -149,19 +149,19 @@ class _Text:
 
 
 class TextSoFar:
-    """Of the items that are not finished, for viewers who arrive in the middle of one."""
+    """The text of unfinished items, for viewers who join in the middle of one."""
 
     def __init__(self) -> None:
         self._texts: dict[str, _Text] = {}
         self._outputs: dict[tuple[str, str], bytearray] = {}
-        self._printed = False  # something was, since it was last saved
+        self._printed = False  # a command has printed something since the last save
 
     def __bool__(self) -> bool:
         return bool(self._texts or self._outputs)
 
     def add(self, delta: Delta) -> None:
         match delta:
-            case TextDelta():  # nearly all of them
+            case TextDelta():  # nearly all deltas
                 known = self._texts.get(TEXT)
                 if known is None:
                     known = self._texts[TEXT] = _Text()
@@ -173,7 +173,7 @@ class TextSoFar:
                 self._outputs.setdefault((output.call_id, output.stream), bytearray()).extend(output.chunk)
 
     def finish(self, record: Record) -> bool:
-        """Forget what the record now says for good. True when that was something."""
+        """Forget the text that the record replaces. True if there was any."""
         if not (self._texts or self._outputs):
             return False
         finished = False
@@ -192,7 +192,7 @@ class TextSoFar:
         return known.whole() if known is not None else ""
 
     def deltas(self) -> list[Delta]:
-        """All of it, as one delta for each item."""
+        """All text so far, as one delta per item."""
         found: list[Delta] = []
         if REASONING in self._texts:
             found.append(ReasoningDelta(self.text(REASONING)))
@@ -205,7 +205,7 @@ class TextSoFar:
         return found
 
     def beyond(self, saved: SavedText) -> list[Delta]:
-        """What `saved` has of each text after what is known here. A running command's output is not told from afar."""
+        """What `saved` adds to each text known here. Output of a running command is not shown across processes."""
         found: list[Delta] = []
         for kind, text in ((REASONING, saved.reasoning), (RAW, saved.raw_reasoning), (TEXT, saved.text)):
             new = text[len(self.text(kind)) :]
@@ -217,7 +217,7 @@ class TextSoFar:
         return SavedText(after, self.text(), self.text(REASONING), self.text(RAW), self._tails())
 
     def new_to_save(self, after: int) -> SavedText:
-        """The texts since this was last asked, and what running commands printed, where that has changed."""
+        """The text since the last call, and the output of running commands if it has changed."""
         new = {kind: text.take_new() for kind, text in self._texts.items()}
         outputs = self._tails() if self._printed else ()
         self._printed = False
@@ -228,7 +228,7 @@ class TextSoFar:
 
 
 class GivenText:
-    """Lengths, by item."""
+    """How many characters of each item a viewer was given."""
 
     def __init__(self) -> None:
         self.lengths: dict[str, int] = {}
@@ -237,7 +237,7 @@ class GivenText:
         return self.lengths.get(key, 0)
 
     def add(self, delta: Delta) -> None:
-        if type(delta) is TextDelta:  # nearly all of them
+        if type(delta) is TextDelta:  # nearly all deltas
             self.lengths[TEXT] = self.lengths.get(TEXT, 0) + len(delta.text)
             return
         key, length = _measure(delta)
@@ -247,7 +247,7 @@ class GivenText:
         if not self.lengths:
             return
         gone = finished_by(record)
-        if gone == (TEXT,):  # nearly always; no other key begins like it
+        if gone == (TEXT,):  # nearly always; no other key begins with it
             if TEXT in self.lengths:
                 del self.lengths[TEXT]
         elif gone:
@@ -258,7 +258,7 @@ class GivenText:
         return {_mark_of(key): length for key, length in self.lengths.items() if length}
 
     def restore(self, marks: Mapping[str, int], text: TextSoFar) -> None:
-        """What `marks` said earlier is given; `text` has the full names of what commands have printed."""
+        """Set the lengths from earlier `marks`; `text` supplies the full names for the output of commands."""
         keys = [TEXT, REASONING, RAW, *(_measure(delta)[0] for delta in text.deltas())]
         self.lengths = {key: marks[_mark_of(key)] for key in keys if _mark_of(key) in marks}
 
@@ -306,25 +306,27 @@ class TextSaver:
     def __init__(
         self, conversation_id: ConversationId, log: EventLog, loop: asyncio.AbstractEventLoop, save: Callable[[], None]
     ) -> None:
-        """`save` is called when it is time to: whoever knows where the log stands calls `write` then, or `save_soon` again."""
+        """`save` is called when it is time to save; it then calls `write` or, depending on the log's position,
+        `save_soon` again.
+        """
         self._id = conversation_id
         self._log = log
         self._loop = loop
         self._save = save
         self.timer: asyncio.TimerHandle | None = None  # until it is time to save
-        self.exists = False  # in the store, perhaps
-        self._complete = False  # all of the text so far is in the store, so that what comes can be added to it
+        self.exists = False  # the store may have text
+        self._complete = False  # the store has all text so far, so new text can be added to it
 
     def expect_leftovers(self) -> None:
-        """A process that has ended may have saved text here; the next finished item clears it."""
+        """A dead process may have saved text here; the next finished item clears it."""
         self.exists, self._complete = True, False
 
     def note_cleared(self) -> None:
-        """A batch of entries takes it out of the store."""
+        """A batch of entries removes the text from the store."""
         self.exists = self._complete = False
 
     def note_finished(self) -> None:
-        """An item was finished: what is in the store says more than is unfinished now."""
+        """An item was finished: the store has text that is no longer unfinished."""
         self._complete = False
 
     def save_soon(self) -> None:
@@ -336,7 +338,7 @@ class TextSaver:
         self._save()
 
     def write(self, text: TextSoFar, after: int, epoch: int) -> None:
-        """What is new since the last time; all of it where that is not known to be in the store."""
+        """Save the new text, or all of it if the store may lack some."""
         new = text.new_to_save(after)
         adds = self._complete
         saved = new if adds else text.all_to_save(after)
@@ -345,7 +347,7 @@ class TextSaver:
 
     def _on_written(self, error: BaseException | None) -> None:
         if error is not None:
-            self._complete = False  # a piece is missing: the next time all of it is written
+            self._complete = False  # a piece is missing: save all of it next time
 
     def close(self) -> None:
         if self.timer is not None:

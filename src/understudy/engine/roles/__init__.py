@@ -1,1 +1,1 @@
-"""Servers of many machines that share one log: who serves the conversations of a host, and front ends that have none."""
+"""Servers on several machines that share one log: workers serve the conversations of a host, front ends have none of their own."""

@@ -1,5 +1,5 @@
-"""The engine of a front end: it claims nothing. Conversations are begun by workers, ops are letters to them, and what becomes of
-those is read from the log.
+"""The engine of a front end, which claims nothing: workers begin the conversations and receive ops as letters, and the log tells
+the outcomes.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from understudy.protocol.records import Overrides, Pins, Terms
 from understudy.store.postgres.hosts import Hosts
 from understudy.store.postgres.log import PostgresLog
 
-BEGIN_SECONDS = 10.0  # that a worker has to begin a conversation
+BEGIN_SECONDS = 10.0  # for a worker to begin a conversation
 LOOK_SECONDS = 1.0
 _KINDS: dict[str, type[AgentError]] = {
     each.kind: each for each in (BadRequest, ConfigError, NotAllowed, StoreError, HostAway, WorkspaceFailed)
@@ -37,14 +37,14 @@ SECRETS = "keys cannot be given with `config` through a front end, or they would
 
 
 class FrontPreparing(Preparing):
-    """Without the folders of conversations, which are elsewhere: what else is configured holds here, too."""
+    """Prepares without the conversations' folders, which are elsewhere; all other configuration applies here too."""
 
     def configure(self, overrides: Overrides) -> Config:
         config = super().configure(_anywhere(overrides))
         return config if overrides.cwd is None else msgspec.structs.replace(config, cwd=Path(overrides.cwd))
 
     def prepare(self, overrides: Overrides, conversation_id: ConversationId, pins: Pins | None) -> TurnSetup:
-        """For those who judge by it: nothing runs with it here."""
+        """A setup only for checks: nothing runs with it here."""
         setup = self.prepare_from(super().configure(_anywhere(overrides)), conversation_id)
         return msgspec.structs.replace(setup, config=self.configure(overrides), pins=pins)
 
@@ -86,10 +86,10 @@ class FrontEngine(Engine):
         return await self.find(caller, name)
 
     async def make_ready(self, conversation: Conversation) -> None:
-        """The worker does so, where it is."""
+        """The worker does this, on its own host."""
 
     def pinned(self, conversation: Conversation, op: Send) -> Send:
-        """The worker pins folders, for it has them. What changes none is judged by those that are pinned."""
+        """The worker pins changed folders, because it has them. A message that changes none keeps the conversation's pins."""
         chosen = op.message.overrides
         if chosen is None or op.message.pins is not None:
             return op
@@ -103,7 +103,7 @@ class FrontEngine(Engine):
         return msgspec.structs.replace(op, message=msgspec.structs.replace(op.message, pins=conversation.state.pins))
 
     def _checked(self, overrides: Overrides) -> str:
-        """The folder. Raises `AgentError` for what no worker need be asked."""
+        """The folder to work in. Raises `AgentError` for anything that can be refused without asking a worker."""
         _check_secrets(overrides)
         if self.configure(msgspec.structs.replace(overrides, cwd=None, workspace=None)).history_persistence == "none":
             raise BadRequest(NOT_KEPT)

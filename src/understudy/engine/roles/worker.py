@@ -1,7 +1,7 @@
 """The worker of a host: does what was left for conversations whose workspaces are there, and begins those that front ends ask for.
 
-Hints say when there is something; they may be lost, so it looks once a second anyway. That nobody else serves the host is known by
-the lock in its state folder.
+Notifications say when there is work; they may be lost, so the worker also checks once a second. A lock in the state folder ensures
+that no other process serves the host.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from understudy.store.postgres.log import PostgresLog
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 1.0
-BETWEEN_ROUNDS_SECONDS = 0.01  # hints that come together are one round
+BETWEEN_ROUNDS_SECONDS = 0.01  # notifications that come together share a round
 
 
 class Worker:
@@ -33,16 +33,16 @@ class Worker:
         self._address = address
         self._lock: HostLock | None = None
         self._disk: UUID | None = None
-        self._served_as: UUID | None = None  # the life of this process that the database knows to serve the host
+        self._served_as: UUID | None = None  # under this id the database knows that the process serves the host
         self._in_hand: set[str] = set()
-        self._asked_again: set[str] = set()  # those of them for which more work came meanwhile
+        self._asked_again: set[str] = set()  # of those, the ones for which more work has come meanwhile
         self._woken = asyncio.Event()
-        self._said: str | None = None  # the last trouble that was logged
+        self._said: str | None = None  # the last problem that was logged
         self._task: asyncio.Task[None] | None = None
         self.is_draining = False
 
     def must_be_the_one(self) -> None:
-        """Raises `ConfigError` where another process of this machine serves the host."""
+        """Raises `ConfigError` if another process of this machine serves the host."""
         if not self._has_lock():
             raise ConfigError(
                 f"another process serves host {self._log.hosts.name} from this state folder: it has the lock {self._folder / NAME}"
@@ -53,7 +53,7 @@ class Worker:
         self._task = asyncio.get_running_loop().create_task(self._run(), name="worker of a host")
 
     async def stop(self) -> None:
-        """Nothing more is taken up. Whoever serves the host next may come once this process has ended."""
+        """Take up nothing more. The next server of the host may begin once this process has ended."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -85,7 +85,7 @@ class Worker:
                 pass
 
     def _say(self, trouble: str | None) -> None:
-        """Once, however long it lasts."""
+        """Log a problem once, however long it lasts."""
         if trouble != self._said and trouble is not None:
             logger.warning("host %s: %s", self._log.hosts.name, trouble)
         self._said = trouble
@@ -119,14 +119,14 @@ class Worker:
         return True
 
     async def _drain(self) -> None:
-        """What runs may end by itself. Commands that would go on for ever are ended."""
+        """Let running turns end by themselves, and end commands that would run for ever."""
         if not self.is_draining:
             logger.info("host %s is drained: nothing new begins here", self._log.hosts.name)
         self.is_draining = True
         await self._engine.end_commands_between_turns(LEAVING)
 
     def _do(self, name: ConversationId, work: Coroutine[Any, Any, None]) -> None:
-        """Beside the others, and each conversation once at a time."""
+        """Run work concurrently for different conversations, one piece at a time for each."""
         if name in self._in_hand:
             work.close()
             self._asked_again.add(name)

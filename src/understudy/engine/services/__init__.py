@@ -1,3 +1,3 @@
-"""Around the engine: programs that are told of turns and questions, the questions of all conversations, searching, retention,
-and those who count and trace.
+"""Around the engine: programs that are told of turns and questions, the questions of all conversations, search, retention, and
+observers that count and trace.
 """

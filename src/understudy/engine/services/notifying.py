@@ -1,7 +1,7 @@
-"""Programs of the user's that are told something by one argument of JSON: `notify` of each completed turn.
+"""Runs the user's programs that are told something by one JSON argument, such as `notify` after each completed turn.
 
-Nothing waits for it. It runs in a session of its own, without our input and output, so it neither holds up nor outlives its
-time whether the server goes on, ends or is killed. It may fail or be missing; that is logged.
+Nothing waits for such a program. It runs in a session of its own, without our input and output, so it cannot delay the server, and
+its time limit holds whether the server continues, ends or is killed. It may fail or be missing; that is logged.
 """
 
 import logging
@@ -23,16 +23,17 @@ from understudy.protocol.items import InputImage, Message
 
 logger = logging.getLogger(__name__)
 
-SECONDS = 30.0  # after which such a program is killed
-GRACE_SECONDS = 5  # more than that is left to `timeout`, which counts also when we are gone
+SECONDS = 30.0  # time limit of such a program
+GRACE_SECONDS = 5  # additional time for `timeout`, which enforces the limit even if this process has died
 AT_ONCE = 4  # programs
-MOST_WAITING = 64  # for one of these to end; what comes beyond is not told
-START_SECONDS = 2.0  # that an ending server waits for programs that have not started yet
-MOST_BYTES = 100_000  # of the argument: Linux takes no single one of 128 KiB
+MOST_WAITING = 64  # programs that may wait for a free slot; further ones are dropped
+START_SECONDS = 2.0  # how long an ending server waits for programs that have not started yet
+MOST_BYTES = 100_000  # of the argument: Linux allows less than 128 KiB for one
 MOST_CHARACTERS = 32_768  # of one text in it
 VARIABLES = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "TERM", "LANG", "LC_ALL", "LC_CTYPE", "CODEX_HOME"),
-    *("DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "XDG_SESSION_TYPE", "DBUS_SESSION_BUS_ADDRESS"),  # to show something
+    # to show windows and notifications
+    *("DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "XDG_SESSION_TYPE", "DBUS_SESSION_BUS_ADDRESS"),
 )
 
 _encode = msgspec.json.Encoder().encode
@@ -44,7 +45,7 @@ class CompletedTurn(msgspec.Struct, frozen=True):
     conversation_id: str
     turn_id: str
     cwd: str
-    inputs: tuple[str, ...]  # what the users have said in this conversation, as far as it is still sent to the model
+    inputs: tuple[str, ...]  # the users' messages, as far as they are still sent to the model
     answer: str | None
 
     def argument(self, hide: Callable[[str], str]) -> bytes:
@@ -55,15 +56,15 @@ class Tells(Protocol):
     """Something that a program is told."""
 
     def argument(self, hide: Callable[[str], str]) -> bytes:
-        """As JSON, short enough to be an argument; `hide` takes secrets out of a text."""
+        """The JSON, short enough for an argument; `hide` removes secrets from a text."""
         ...
 
 
 class NotifyProgram(msgspec.Struct, frozen=True):
     command: tuple[str, ...]
-    folder: Path  # where it runs, and where a relative path starts: the user's own, not a project's
-    secrets: Callable[[], Iterable[str]]  # which are not told
-    key: str = "notify"  # by which it is configured
+    folder: Path  # working folder, and base of relative paths: the user's own, not a project's
+    secrets: Callable[[], Iterable[str]]  # removed from the argument
+    key: str = "notify"  # its key in the configuration
 
 
 def completed_turn(state: State, conversation_id: str, turn_id: str, cwd: str, answer: str | None) -> CompletedTurn:
@@ -74,9 +75,9 @@ def completed_turn(state: State, conversation_id: str, turn_id: str, cwd: str, a
 
 
 def argument_for(turn: CompletedTurn, hide: Callable[[str], str] = lambda text: text) -> bytes:
-    """The JSON, short enough to be an argument: the oldest messages are left out first, then the middle of long texts.
+    """The JSON, short enough for an argument: the oldest messages are left out first, then the middle of long texts.
 
-    `hide` takes secrets out of a text: other users of the machine can see the arguments of programs.
+    `hide` removes secrets from a text: other users of the machine can see the arguments of programs.
     """
     most = MOST_CHARACTERS
     while True:
@@ -85,7 +86,8 @@ def argument_for(turn: CompletedTurn, hide: Callable[[str], str] = lambda text: 
         inputs: deque[str] = deque()
         size = len(_encode(told))
         for text in reversed(turn.inputs):
-            cut = cut_text(hide(cut_text(text, 2 * most)), most)  # the first cut spares work, the second takes away its edges
+            # the first cut saves work, the second cuts what `hide` has changed
+            cut = cut_text(hide(cut_text(text, 2 * most)), most)
             size += len(_encode(cut)) + 1
             if size > MOST_BYTES:
                 break
@@ -118,7 +120,8 @@ class Notifier:
                 return
             self._threads += 1
         try:
-            threading.Thread(target=self._work, name="notify", daemon=True).start()  # does not keep an ending server alive
+            # a daemon thread does not keep an ending server alive
+            threading.Thread(target=self._work, name="notify", daemon=True).start()
         except RuntimeError as error:  # no more threads
             with self._changed:
                 self._threads -= 1
@@ -169,12 +172,12 @@ class Notifier:
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             self._complain(f"`{program.key}` was not called: `{name}`: {reason}")
-        except Exception:  # a bug here must not keep the next turn from being told
+        except Exception:  # a bug here must not stop later programs
             logger.exception("bug in calling `%s`", program.key)
         return None
 
     def _time_limit(self, folder: Path) -> tuple[str, ...]:
-        """What is put before the command, so that its time ends even when we do."""
+        """A prefix for the command that enforces the time limit even if this process dies."""
         timeout = find_program("timeout", folder, self._env.get("PATH", ""))
         return () if timeout is None else (timeout, "-s", "KILL", f"{self._seconds + GRACE_SECONDS:.0f}")
 
@@ -196,7 +199,7 @@ class Notifier:
 
 
 def find_program(name: str, folder: Path, search_path: str) -> str | None:
-    """The file to run. A name without a slash is looked for in the absolute folders of the path only."""
+    """The file to run. A name without a slash is only searched in absolute folders of the path."""
     if "/" in name:
         places: Sequence[str] = (os.path.join(folder, name),)
     else:

@@ -1,6 +1,6 @@
-"""Who counts and traces what an engine does. An engine without an observer spends nothing on it.
+"""Observers count and trace what an engine does. An engine without an observer spends nothing on it.
 
-An observer learns what happens from the records that this process appends, and how long models take from `ModelTiming`.
+An observer sees the records that this process appends, and gets the times of models from `ModelTiming`.
 """
 
 from time import perf_counter, time
@@ -16,15 +16,15 @@ class Observer(Protocol):
     """Called on the event loop, in the middle of what it observes: must be quick, and must not raise."""
 
     def called(self, method: str, params: bytes) -> None:
-        """The request at hand asks for this, in the protocol that it speaks; `params` are in JSON."""
+        """The current request's method and its `params` (JSON), in the protocol that the request uses."""
         ...
 
     def reached(self, conversation_id: ConversationId) -> None:
-        """The request at hand is about this conversation."""
+        """The current request is about this conversation."""
         ...
 
     def sent(self, conversation_id: ConversationId, message_id: str) -> None:
-        """The request at hand sends this message. Its turn may begin later, and in another task."""
+        """The current request sends this message. Its turn may begin later, and in another task."""
         ...
 
     def recorded(self, conversation_id: ConversationId, entry: Entry) -> None:
@@ -36,12 +36,12 @@ class Observer(Protocol):
         ...
 
     def model_answered(self, conversation_id: ConversationId, turn: str, timing: "ModelTiming") -> None:
-        """It is over, and what it recorded is recorded."""
+        """The request is over, and its records are written."""
         ...
 
 
 class ModelTiming:
-    """One request to a model: how long this process waited for it, without what tools took between two pieces of the answer."""
+    """One request to a model: how long this process waited for it, without the time of tools between two pieces of the answer."""
 
     __slots__ = ("_since", "began_at", "error", "first_seconds", "model", "provider", "seconds")
 
@@ -75,7 +75,7 @@ class ModelTiming:
 class InHand(msgspec.Struct, frozen=True):
     """What an engine is doing at the moment."""
 
-    turns: int  # that run in this process
-    questions: int  # that wait for an answer, of conversations that are in memory
+    turns: int  # running in this process
+    questions: int  # waiting for an answer, in conversations that are in memory
     viewers: int
     conversations: int  # in memory

@@ -1,4 +1,4 @@
-"""The questions of all conversations that wait for an answer, whichever process has asked them."""
+"""The open questions of all conversations, whichever process asked them."""
 
 import logging
 
@@ -23,11 +23,11 @@ class OpenQuestion(msgspec.Struct, frozen=True):
     question: Question
     asked_at: float  # seconds since the epoch
     expires_at: float | None  # when it is answered by a no
-    attended: bool  # a process waits for the answer; otherwise whoever answers takes the turn up
+    attended: bool  # a process waits for the answer; otherwise answering resumes the turn
 
 
 async def open_questions(engine: Engine, caller: Caller) -> list[OpenQuestion]:
-    """Those that the caller may read, the oldest first. Nothing is taken over for it."""
+    """The questions that the caller may read, the oldest first. No conversation is taken over for this."""
     found: list[OpenQuestion] = []
     for archived in (False, True):
         cursor: str | None = None
@@ -47,13 +47,13 @@ async def _of(engine: Engine, caller: Caller, conversation_id: ConversationId, t
         handle = await engine.find(caller, conversation_id)
     except UnknownConversation:  # deleted meanwhile
         return []
-    except Damaged as error:  # those of the others wait all the same
+    except Damaged as error:  # the other conversations' questions still count
         logger.warning("a question of %s cannot be shown: %s", conversation_id, error)
         return []
     facts = handle.facts
     try:
         seconds = handle.setup().config.questions.timeout_seconds
-    except AgentError:  # its folder is gone, or the configuration is wrong: the question can be seen, and answering says why not
+    except AgentError:  # its folder is gone or the configuration is wrong: still listed; answering it tells the reason
         seconds = 0.0
     attended = facts.runs_here or await engine.log.holder(conversation_id) is not None
     return [

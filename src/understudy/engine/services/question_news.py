@@ -1,6 +1,6 @@
-"""`on_question`: the user's own program and address that are told of each question, so that somebody can come and answer it.
+"""`on_question`: the user's own program and address that are told of each question, so that somebody can answer it.
 
-Nothing waits for them. The program is called like `notify`; the address is sent the same JSON, signed with a key of ours.
+Nothing waits for them. The program is called like `notify`; the address gets the same JSON, signed with our key.
 """
 
 import asyncio
@@ -40,8 +40,8 @@ KEY = "understudy.on_question"
 HEADER = "X-Understudy-Signature"
 KEY_FILE = "signing_key"
 SECONDS = 10.0  # for an address to answer
-CLOSE_SECONDS = 2.0  # that an ending process gives the addresses that have not answered yet
-MOST_POSTS = 16  # at once; what comes beyond is not sent
+CLOSE_SECONDS = 2.0  # how long an ending process waits for addresses that have not answered
+MOST_POSTS = 16  # at once; further ones are not sent
 MOST_FILES = 200
 
 _encode = msgspec.json.Encoder().encode
@@ -57,7 +57,7 @@ class OpenedQuestion(msgspec.Struct, frozen=True):
     link: str | None = None  # to the question on the page; following it answers nothing
 
     def argument(self, hide: Callable[[str], str]) -> bytes:
-        """The JSON, short enough to be an argument. `hide` takes secrets out of a text."""
+        """The JSON, short enough for an argument. `hide` removes secrets from a text."""
         most = MOST_CHARACTERS
         while len(told := _encode(self._payload(lambda text: cut_text(hide(cut_text(text, 2 * most)), most)))) > MOST_BYTES:  # noqa: B023
             most //= 2
@@ -132,7 +132,7 @@ class QuestionTeller:
             logger.exception("bug in telling `%s.url` of a question", KEY)
 
     async def aclose(self) -> None:
-        """The process ends: what is on its way gets a moment."""
+        """The process ends: wait briefly for unfinished requests."""
         if self._posts:
             _, left = await asyncio.wait(self._posts, timeout=CLOSE_SECONDS)
             for post in left:
@@ -142,7 +142,7 @@ class QuestionTeller:
 
 
 def signing_key(state_dir: Path) -> bytes:
-    """What signatures are made with: the text of a file that only the user can read, made when it is first needed."""
+    """The key for signatures: the text of a file that only the user can read, made on first use."""
     path = state_dir / KEY_FILE
     try:
         return path.read_bytes().strip()
@@ -154,7 +154,7 @@ def signing_key(state_dir: Path) -> bytes:
     with os.fdopen(descriptor, "w") as file:
         file.write(f"{secrets.token_hex(32)}\n")
     try:
-        os.link(beside, path)  # unlike a rename, this does not replace the key that another process has just made
+        os.link(beside, path)  # unlike a rename, this does not replace a key that another process has just made
     except FileExistsError:
         pass
     finally:

@@ -1,4 +1,4 @@
-"""How long conversations are kept and how large the store may get, by a clock that is not believed when it jumps."""
+"""How long conversations are kept and how large the store may grow. A clock that jumps is not trusted."""
 
 import asyncio
 import logging
@@ -20,28 +20,28 @@ from understudy.store.log import Listed
 
 logger = logging.getLogger(__name__)
 
-JUMP_SECONDS = 3600.0  # ahead of the time that has passed since the last look
-AWAY_SECONDS = 24 * 3600.0  # since the last look before the machine was started again: it may have been off
+JUMP_SECONDS = 3600.0  # by which the clock may be ahead of the time passed since the last look
+AWAY_SECONDS = 24 * 3600.0  # since the last look, after a restart of the machine: it may have been off
 DOUBT_SECONDS = 3600.0
 
 
 class _Look(msgspec.Struct):
-    """What is kept of the last one."""
+    """What is saved of the last look."""
 
-    time: float  # that was believed
-    boot: str = ""  # while which `elapsed` counts
+    time: float  # the trusted time
+    boot: str = ""  # the run of the machine in which `elapsed` counts
     elapsed: float = 0.0
     doubted: float | None = None  # what the clock said when the doubt began
-    stood: float = 0.0  # seconds for which a server ran and the clock said no less than that
+    stood: float = 0.0  # seconds for which a server ran while the clock stayed at least that late
 
 
 def _elapsed() -> float:
-    """Seconds that nobody can set, of sleep too where the system counts it."""
+    """Seconds that nobody can set, including sleep if the system counts it."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic()
 
 
 def _boot() -> str:
-    """The name of this run of the machine; empty where there is none."""
+    """The id of this run of the machine; empty if there is none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except (OSError, ValueError):
@@ -56,19 +56,19 @@ class DoubtingClock:
         elapsed: Callable[[], float] = _elapsed,
         boot: Callable[[], str] = _boot,
     ) -> None:
-        """`path`: of the file with the last look."""
+        """`path`: the file with the last look."""
         self._path = path
         self._clock = clock
         self._elapsed = elapsed
         self._boot = boot()
-        self._then, self._at = clock(), elapsed()  # the time at a moment that is not in doubt
+        self._then, self._at = clock(), elapsed()  # a moment whose time is not in doubt
         self._doubted: float | None = None
-        self._stood, self._stood_at = 0.0, self._at  # seconds for which it did until that moment
+        self._stood, self._stood_at = 0.0, self._at  # how long the doubted clock has been consistent, up to that moment
         if (before := self._read()) is not None:
             self._go_on_from(before)
 
     def _go_on_from(self, before: _Look) -> None:
-        if self._boot and before.boot == self._boot and before.elapsed <= self._at:  # how long no server ran is known
+        if self._boot and before.boot == self._boot and before.elapsed <= self._at:  # the time without a server is known
             self._then, self._at = before.time, before.elapsed
         elif self._then - before.time > AWAY_SECONDS:
             self._then = before.time
@@ -113,12 +113,12 @@ class DoubtingClock:
             kept = msgspec.json.decode(self._path.read_bytes()[:4096], type=_Look | float)
         except (OSError, msgspec.DecodeError):
             return None
-        return _Look(kept) if isinstance(kept, float) else kept  # earlier versions kept only the time
+        return _Look(kept) if isinstance(kept, float) else kept  # earlier versions saved only the time
 
     def _write(self, believed: float, moment: float) -> None:
         look = _Look(believed, self._boot, moment, self._doubted, self._stood if self._doubted is not None else 0.0)
         beside = self._path.with_name(f".{self._path.name}.{os.getpid()}")
-        with suppress(OSError):  # then a wrong clock is noticed only while the server runs
+        with suppress(OSError):  # if this fails, a wrong clock is noticed only while the server runs
             beside.write_bytes(msgspec.json.encode(look))
             os.replace(beside, self._path)
 
@@ -127,8 +127,8 @@ Reason = Literal["age", "size"]
 
 DAY_SECONDS = 86_400.0
 USED_LATELY_SECONDS = DAY_SECONDS
-DOWN_TO = 0.9  # of the limit, so that not every new record makes another one go
-AT_ONCE = 64  # rows that are looked at together
+DOWN_TO = 0.9  # of the limit, so that not every new record deletes a conversation
+AT_ONCE = 64  # rows that are examined together
 
 
 class Retention:
@@ -140,7 +140,7 @@ class Retention:
         told: Callable[[Reason], None],
         clock: Callable[[], float] | None = None,
     ) -> None:
-        """0 stands for no limit. `told` hears of each conversation that is deleted. `clock`: where it is not the system's."""
+        """0 means no limit. `told` hears of each deleted conversation. `clock` replaces the system's."""
         self._engine = engine
         self._now = DoubtingClock(state_dir(engine.home) / "last_retention").now if clock is None else clock
         self._keep_days = keep_days
@@ -148,7 +148,7 @@ class Retention:
         self._told = told
 
     async def run(self, seconds: float) -> None:
-        """Look again and again, so many seconds apart."""
+        """Check again and again, so many seconds apart."""
         while True:
             try:
                 await self.look()
@@ -212,7 +212,7 @@ class Retention:
         return deleted
 
     async def _oldest(self, *, archived: bool) -> AsyncIterator[Listed]:
-        """Each once, also those that could not be deleted."""
+        """Each conversation once, even if it could not be deleted."""
         after = (0.0, "")
         while rows := await self._engine.log.oldest(AT_ONCE, after, archived=archived):
             for listed in rows:
@@ -229,5 +229,5 @@ class Retention:
             self._told(reason)
             last = datetime.fromtimestamp(listed.updated_at, UTC).isoformat(timespec="seconds")
             logger.warning("conversation %s of %s, last used %s, was deleted: %s", listed.conversation_id, listed.owner, last, why)
-        await asyncio.sleep(0)  # others are served between two
+        await asyncio.sleep(0)  # lets others be served
         return deleted

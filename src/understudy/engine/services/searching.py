@@ -1,4 +1,4 @@
-"""Search in what was said and run: as far as a caller may read it, and without secrets in what is shown of it."""
+"""Search in what was said and run, limited to what the caller may read and with secrets masked."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ from understudy.store.search.asked import Found, Mask, Wanted
 
 
 def mask_of(env: Mapping[str, str]) -> Mask:
-    """Takes out what variables hold that are named like secrets, and tokens of well-known kinds."""
+    """Masks values of variables that are named like secrets, and tokens of well-known kinds."""
     values = [value for name, value in env.items() if names_a_secret(name)]
     pattern = secret_pattern(values)
 
@@ -24,7 +24,7 @@ def mask_of(env: Mapping[str, str]) -> Mask:
 
 
 async def search(store: Store, caller: Caller, wanted: Wanted, mask: Mask) -> Found:
-    """In conversations that are kept: of others nothing is written down, nor in an index. Raises `BadRequest` and `StoreError`."""
+    """Search the kept conversations; others leave no trace, not even in an index. Raises `BadRequest` and `StoreError`."""
     own, others = "read" in caller.rights, "read" in caller.others
     if not own and not others:
         return Found((), None)

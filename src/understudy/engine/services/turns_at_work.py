@@ -1,4 +1,4 @@
-"""How many turns run in this process for each caller, and how many may. Those of the local user are not counted.
+"""Counts the turns of each caller in this process and limits them. Turns of the local user are not counted.
 
 A turn counts from its first record to its end, whoever waits for it, and also while it waits for a person.
 """
@@ -13,7 +13,7 @@ class TurnsAtWork:
         self._counts: dict[str, int] = {}
 
     def check(self, name: str) -> None:
-        """Whether this caller may begin one more. Raises `TooManyTurns`."""
+        """Check that this caller may begin one more turn. Raises `TooManyTurns`."""
         if self._most and name != LOCAL_NAME and self._counts.get(name, 0) >= self._most:
             raise TooManyTurns(
                 f"too many turns with this token at once: {self._counts[name]} are at work, and {self._most} may be; "
