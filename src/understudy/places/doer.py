@@ -1,10 +1,9 @@
-"""Whose rights our process has in what it does for a model: those of whoever a command of that conversation would be.
+"""The rights that our own process uses when it works for a model: those that a command of the conversation would have.
 
-A server of root runs contained commands as the workspace's owner, or, where that is root too, as root without a single power.
-What it opens, makes, renames and deletes itself for a model is done by a thread that has put everything else away meanwhile
-(`thread_rights.py`), and does nothing else until it has its own rights again. It remains the server's own user in all but access
-to files, so that nobody who has the doer's rights may reach into our memory. A server without powers has nothing to put away,
-and pays nothing.
+A server run by root runs contained commands as the workspace's owner, or, if that is root too, as root without any capability. The
+server's own opening, making, renaming and deleting of files for a model is done by a thread that gives up all other rights
+meanwhile (`thread_rights.py`) and does nothing else. The process stays the server's user in all but access to files, so that nobody
+with the doer's rights can reach into its memory. A server without special rights has nothing to give up and pays nothing.
 """
 
 import os
@@ -22,17 +21,17 @@ _this_thread = threading.local()
 
 
 class Doer(NamedTuple):
-    """A user, by number; `with_groups`: has the server's own groups too."""
+    """A user, by number; `with_groups`: also has the server's own groups."""
 
     uid: int
     gid: int
     with_groups: bool = False
 
     def act(self, work: Callable[[], T]) -> T:
-        """What `work` returns or raises, with these rights.
+        """Run `work` with these rights; returns or raises what it does.
 
-        Raises PermissionError where they cannot be taken on: then nothing is done. Nothing may be imported in there, since our own
-        code may be out of the doer's reach.
+        Raises PermissionError, before anything is done, if the rights cannot be taken on. `work` must not import anything, because
+        the doer may be unable to read our own code.
         """
         doing = getattr(_this_thread, "doer", None)
         if doing == self:
@@ -40,7 +39,7 @@ class Doer(NamedTuple):
         if doing is not None:
             raise PermissionError(1, "this is done with the rights of one user, so nothing in it can be done with another's")
         _forbid_imports()
-        from understudy.places.thread_rights import borrowed  # few servers are root
+        from understudy.places.thread_rights import borrowed  # imported here because few servers are root
 
         with borrowed(self.uid, self.gid, keep_groups=self.with_groups):
             _this_thread.doer = self
@@ -51,16 +50,16 @@ class Doer(NamedTuple):
 
 
 def owner_of(workspace: str) -> tuple[int, int] | None:
-    """Whose rights a command takes when the server is root: those of the workspace's owner, unless that is root too."""
+    """Whose rights a command gets when the server is root: the workspace's owner's, unless that is root, too."""
     if os.geteuid() != 0:
         return None
     try:
         entry = os.stat(workspace)
     except OSError:
-        return None  # the command itself will find no such folder
+        return None  # the command itself will report the missing folder
     if entry.st_uid == 0:
         return None
-    import pwd  # few servers are root
+    import pwd  # imported here because few servers are root
 
     try:
         return entry.st_uid, pwd.getpwuid(entry.st_uid).pw_gid
@@ -69,7 +68,7 @@ def owner_of(workspace: str) -> tuple[int, int] | None:
 
 
 def doer_in(workspace: str) -> Doer | None:
-    """Who a contained command in the workspace would be; None: whoever we are."""
+    """Who a contained command in the workspace would be; None: the same user as we."""
     if not has_powers():
         return None
     owner = owner_of(workspace)
@@ -78,9 +77,9 @@ def doer_in(workspace: str) -> Doer | None:
 
 @cache
 def has_powers() -> bool:
-    """Whether we may do more than our user: as root, or by capabilities that a command does not keep."""
+    """Whether we have more rights than our user: as root, or by capabilities that a command does not keep."""
     if sys.platform != "linux":
-        return False  # nobody else's rights are taken on there, by commands neither
+        return False  # on such systems commands do not take on other users' rights either
     if os.geteuid() == 0:
         return True
     try:
@@ -92,7 +91,7 @@ def has_powers() -> bool:
 
 
 class _NoImports:
-    """The import system would remember for all threads what one of ours could not find."""
+    """Forbids imports: the import system would remember for all threads that this one could not find a module."""
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: object = None) -> None:
         if getattr(_this_thread, "doer", None) is not None:
@@ -101,7 +100,7 @@ class _NoImports:
 
 @cache
 def _forbid_imports() -> None:
-    import hashlib  # what the work may need
+    import hashlib  # imported now, because the work may need it
 
     del hashlib
     sys.meta_path.insert(0, _NoImports())

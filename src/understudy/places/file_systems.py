@@ -1,7 +1,7 @@
-"""Which file systems answer from this machine, as far as the kernel's table of mounts tells.
+"""Which file systems are on this machine, according to the kernel's table of mounts.
 
-Others may let whoever reads wait for a network, and do not tell of changes that are made elsewhere. Lean: the sandbox's helper
-process loads this too.
+Reading from others may mean waiting for a network, and the kernel does not report changes that other machines make. Imports
+little, because the sandbox's helper also loads this.
 """
 
 import os
@@ -9,16 +9,16 @@ import select
 
 _TABLE = b"/proc/self/mountinfo"
 _BLOCK = 1 << 16
-# What is not named here counts as remote: that costs time, and nothing else.
+# All others count as remote; if that is wrong, it only costs time.
 _LOCAL = frozenset(b"bcachefs btrfs ext2 ext3 ext4 f2fs overlay ramfs rootfs squashfs tmpfs xfs zfs".split())
 
 
 class FileSystems:
-    """The table, read again when it has changed. Where there is none, everything counts as remote."""
+    """The table, read again whenever it has changed. If there is no table, everything counts as remote."""
 
     def __init__(self) -> None:
         try:
-            self.table = os.open(_TABLE, os.O_RDONLY | os.O_CLOEXEC)  # `POLLPRI` there: something was mounted or unmounted
+            self.table = os.open(_TABLE, os.O_RDONLY | os.O_CLOEXEC)  # signals `POLLPRI` when something was mounted or unmounted
         except OSError:
             self.table = -1
         self._poll = select.poll()
@@ -27,18 +27,18 @@ class FileSystems:
         self._kinds: dict[bytes, bytes] | None = None
 
     def have_changed(self) -> bool:
-        """Whether anything was mounted or unmounted since somebody was told so, here or by waiting for `table`."""
+        """Whether anything was mounted or unmounted since this was last reported, here or to someone who polls `table`."""
         changed = bool(self.table >= 0 and self._poll.poll(0))
         if changed:
             self.forget()
         return changed
 
     def forget(self) -> None:
-        """They have changed, as somebody was told who waited for `table`."""
+        """Someone who polls `table` has learned that it changed."""
         self._kinds = None
 
     def is_local(self, path: bytes) -> bool:
-        """Of what stands at a real, absolute path."""
+        """Whether the file system of a real, absolute path is local."""
         kinds = self._current()
         while path not in kinds:
             if path in (b"/", b""):
@@ -47,7 +47,7 @@ class FileSystems:
         return kinds[path] in _LOCAL
 
     def is_local_all_along(self, path: bytes) -> bool:
-        """Also of everything on the way to it."""
+        """Whether those of all folders above are, too."""
         kinds = self._current()
         while path not in (b"/", b""):
             if path in kinds and kinds[path] not in _LOCAL:
@@ -62,7 +62,7 @@ class FileSystems:
         return self._kinds
 
     def _read(self) -> "dict[bytes, bytes]":
-        """The kind of file system by the path where it is mounted; of several on one path, that of the uppermost."""
+        """The kind of file system mounted at each path; if several are, the topmost."""
         if self.table < 0:
             return {}
         table = b""
@@ -81,6 +81,6 @@ class FileSystems:
 
 
 def unescaped(path: bytes) -> bytes:
-    """Blanks, line ends and backslashes are written in octal there."""
+    """Decode the table's octal codes for blanks, line ends and backslashes."""
     first, *others = path.split(b"\\")
     return first + b"".join([bytes((int(other[:3], 8),)) + other[3:] for other in others])

@@ -1,6 +1,6 @@
-"""Which files a search leaves out: what `.gitignore`, `.ignore` and `.rgignore` name.
+"""Which files a search leaves out, according to `.gitignore`, `.ignore` and `.rgignore`.
 
-Their wildcards become regular expressions whose time grows with the path only.
+Wildcards become regular expressions whose time grows only with the length of the path.
 """
 
 import re
@@ -12,12 +12,12 @@ LONGEST = 4096
 
 
 class BadPattern(ValueError):
-    """With a reason for whoever wrote it."""
+    """The text tells the pattern's author why."""
 
 
 @lru_cache(maxsize=4096)
 def path_pattern(pattern: str) -> re.Pattern[str]:
-    """Matches whole relative paths without a leading slash. A pattern without a slash (but at its end) fits at any depth."""
+    """Matches whole relative paths without a leading slash. A pattern without a slash, except at its end, matches at any depth."""
     if len(pattern) > LONGEST:
         raise BadPattern(f"it is longer than {LONGEST} characters")
     anchored = "/" in pattern.rstrip("/")
@@ -28,7 +28,7 @@ def path_pattern(pattern: str) -> re.Pattern[str]:
 
 
 def _path(names: list[str]) -> str:
-    """Runs of names between `**`, each found at the first place where it fits; the last one at the end of the path."""
+    """Match the runs of names between `**`, each at the first place where it fits; the last one at the end of the path."""
     runs: list[list[str]] = [[]]
     for name in names:
         if name != "**":
@@ -46,7 +46,7 @@ def _path(names: list[str]) -> str:
 
 
 def _name(name: str) -> str:
-    parts = [""]  # what stands between the stars
+    parts = [""]  # the texts between the stars
     for token in _tokens(name):
         if token == "*":
             if len(parts) == 1 or parts[-1]:
@@ -60,7 +60,7 @@ def _name(name: str) -> str:
 
 
 def _tokens(name: str) -> Iterator[str]:
-    """Regular expressions for one character each, or `*` for any number of them."""
+    """Regular expressions for one character each, or `*` for any number of characters."""
     at = 0
     while at < len(name):
         character = name[at]
@@ -80,9 +80,9 @@ def _tokens(name: str) -> Iterator[str]:
 
 
 def _class_end(name: str, start: int) -> int:
-    """Where the class that begins here ends; 0: nowhere, so the bracket is a plain character."""
+    """The end of the character class that begins here; 0: it has none, so the bracket is a plain character."""
     at = start + (name[start : start + 1] in ("!", "^"))
-    at += name[at : at + 1] == "]"  # the first one stands for itself
+    at += name[at : at + 1] == "]"  # as the first character, it stands for itself
     while at < len(name):
         if name[at] == "\\":
             at += 1
@@ -111,7 +111,7 @@ def _class(inner: str) -> str:
 
 
 def alternatives(pattern: str) -> list[str]:
-    """The pattern without braces: `*.{c,h}` is two. Raises `BadPattern` for more than anyone could mean."""
+    """Expand braces: `*.{c,h}` gives two patterns. Raises `BadPattern` if there are unreasonably many."""
     done: list[str] = []
     waiting = [pattern]
     while waiting:
@@ -148,7 +148,7 @@ _NOTHING = re.compile(r"(?!)")
 
 
 class Glob:
-    """What a caller wants of the files below a folder: paths relative to it. An `!` in front leaves out what fits."""
+    """A caller's choice of files below a folder, by relative path. A leading `!` leaves out what matches."""
 
     def __init__(self, glob: str | None) -> None:
         """Raises `BadPattern`."""
@@ -169,23 +169,23 @@ def _from_here(pattern: str) -> str:
 
 
 MOST_BYTES = 256 * 1024  # of one file of rules
-FILES = (".rgignore", ".ignore", ".gitignore")  # the first one with an opinion counts
+FILES = (".rgignore", ".ignore", ".gitignore")  # the first file with a matching rule decides
 EXCLUDE = ".git/info/exclude"
 
-ReadFile = Callable[[str], bytes | None]  # a file below the folder, by its name
+ReadFile = Callable[[str], bytes | None]  # reads a file in the folder, by its name
 
 _PLAIN = re.compile(r"[^*?\[\\/]+")
 _SUFFIX = re.compile(r"\*\.([^*?\[\\/.]+)")
 
 
 class IgnoreRules:
-    """Of one file. The last rule that fits decides; most are found by a name or by an ending."""
+    """The rules of one file. The last match decides; most rules are found by a name or an ending."""
 
     def __init__(self, text: str) -> None:
         self._names: dict[str, list[int]] = {}
         self._endings: dict[str, list[int]] = {}
         self._others: list[tuple[int, re.Pattern[str]]] = []
-        self._rules: list[tuple[bool, bool]] = []  # leaves out (rather than takes back in), and holds for folders only
+        self._rules: list[tuple[bool, bool]] = []  # leaves out (or takes back in); for folders only
         for line in text.split("\n"):
             self._add(line)
         self._others.reverse()
@@ -214,7 +214,7 @@ class IgnoreRules:
         return bool(self._rules)
 
     def leave_out(self, path: str, name: str, is_folder: bool) -> bool | None:
-        """What they say of a path below their folder; None: nothing."""
+        """Whether the rules leave out a path below their folder; None: no rule matches."""
         known = [*self._names.get(name, ()), *self._endings.get(name.rpartition(".")[2] if "." in name else "/", ())]
         best = max((index for index in known if is_folder or not self._rules[index][1]), default=-1)
         for index, pattern in self._others:
@@ -227,18 +227,18 @@ class IgnoreRules:
 
 
 def _without_blanks(line: str) -> str:
-    """Those at its end, up to one that is escaped. Not by a pattern: it would go through blanks before other text once for each."""
+    """Remove trailing blanks, except an escaped one. A regular expression would rescan blanks in the middle of the text."""
     kept = line.rstrip(" ")
     return f"{kept} " if kept.endswith("\\") and kept != line else kept
 
 
 class Ignoring:
-    """What holds in one folder: its own files of rules, and those of the folders above."""
+    """The rules for one folder: from its own files, and from the folders above."""
 
     def __init__(self, path: str, above: "Ignoring | None", names: frozenset[str], read: ReadFile, below: str = "") -> None:
-        """`path`: of the folder, relative to where the walk began; `names`: what is in it.
+        """`path`: of the folder, relative to the start of the walk; `names`: what is in it.
 
-        `below`: of a folder above the start, the way from it to the start.
+        `below`: for a folder above the start, the path from it to the start.
         """
         self._above = above
         self._offset = len(path) + 1 if path else 0

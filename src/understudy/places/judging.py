@@ -1,7 +1,7 @@
-"""Where a path stands: inside the writable roots, outside them, on the list of what is protected, or masked.
+"""Whether a path is inside the writable roots, outside them, protected or masked.
 
-Judges paths only and decides nothing: policy does. Names are compared the way the most forgiving file system would, so
-that no spelling of `.git` gets past a check that another spelling would have met.
+Only judges paths; policy decides. Names are compared as the most tolerant file system would, so that no other spelling of `.git`
+passes the checks.
 """
 
 import os
@@ -21,7 +21,7 @@ Standing = Literal["inside", "outside", "protected", "masked"]
 class Placement(msgspec.Struct, frozen=True):
     path: str  # real and absolute
     place: Standing
-    reason: str  # in words, for the person or model that is told
+    reason: str  # for the person or model that is told
 
 
 class Judge:
@@ -35,7 +35,7 @@ class Judge:
         self._masked = _spelled(masked)
 
     def place(self, path: str) -> Placement:
-        """Of an absolute path without `..`."""
+        """Judge an absolute path without `..`."""
         real = os.path.realpath(path)
         spellings = (path,) if real == path else (path, real)
         masked = next(filter(None, map(self.masked_by, spellings)), None)
@@ -52,16 +52,16 @@ class Judge:
         return Placement(path, "outside", f"{path} is outside of the writable directories")
 
     def masked_by(self, path: str) -> str | None:
-        """The masked path that it is, lies in, or would be a file in the way of."""
+        """The masked path that this path is, is inside, or (as a file) would take the place of a folder above."""
         return _meeting(self._masked, _names(path))
 
     def _protected_by(self, path: str) -> str | None:
         names = _names(path)
         if (entry := _meeting(self._places, names)) is not None:
             return entry
-        if self._beginnings.isdisjoint(names):  # as of nearly every path
+        if self._beginnings.isdisjoint(names):  # true of nearly every path
             return None
-        # A root may itself lie under such a name; what counts is what lies beneath the root.
+        # A root may itself be below such a name; only names below the root count.
         beneath = [names[len(_names(root)) :] for root in self._roots if is_within(path, root)]
         for entry, protected in self._names:
             if any(_contains(tail, protected) for tail in beneath or [names]):
@@ -79,7 +79,7 @@ def _spelled(entries: Iterable[str]) -> _Spelled:
 
 
 def _meeting(entries: _Spelled, names: tuple[str, ...]) -> str | None:
-    """The entry that the path lies in, or one of whose folders it would be a file in the place of."""
+    """The entry that the path is inside, or a folder of which it would replace as a file."""
     for entry, parts in entries:
         shorter = min(len(names), len(parts))
         if names[:shorter] == parts[:shorter]:
@@ -92,7 +92,7 @@ def _names(path: str) -> tuple[str, ...]:
 
 
 def _folded(name: str) -> str:
-    """One spelling for all that some file system takes for the same name."""
+    """One spelling for all names that some file system treats as the same."""
     if not name.isascii():
         name = unicodedata.normalize("NFKC", name)
         name = "".join(character for character in name if unicodedata.category(character) != "Cf")

@@ -1,6 +1,6 @@
-"""What nobody may read for a model: masked paths, and what is the same file under another name.
+"""What nobody may read for a model: masked paths, and the same files under other names.
 
-What is masked and protected when the user says nothing. Each entry can be opened by its name with a `!` before it.
+Also what is masked and protected by default. A user removes a default by its name with a leading `!`.
 """
 
 import os
@@ -22,10 +22,10 @@ MASK = (
     "~/.docker/config.json",
 )
 
-# Kept as they are wherever they stand. In a home folder, where shells look for them, missing ones cannot be made either.
+# Protected wherever they exist. In a home folder, where shells look for them, missing ones cannot be created either.
 START_UP = (".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".zshrc", ".zshenv", ".zprofile", ".zlogin")
 
-# What agents are told by a folder. Kept as they are where they stand: to write the first one is an everyday request.
+# Files with instructions for agents. Protected where they exist; creating the first one is an everyday request.
 INSTRUCTIONS = ("AGENTS.md", "AGENTS.override.md", "CLAUDE.md", "CLAUDE.local.md")
 
 PROTECT = (
@@ -44,14 +44,14 @@ PROTECT = (
 
 
 Identity = tuple[int, int]  # device and inode
-_MOST_SEARCHED = 100_000  # entries of masked folders that are looked through for a second name of a file
+_MOST_SEARCHED = 100_000  # how many entries of masked folders are searched for another name of a file
 
 
 class Masks:
-    """Known by path, and by device and inode: a masked file may have another name."""
+    """Masked paths, known by path, and by device and inode, because a masked file may have another name."""
 
     def __init__(self, paths: Iterable[str]) -> None:
-        """Absolute paths; that of a link counts as well as where it leads."""
+        """Absolute paths; a link counts as well as the path that it leads to."""
         spelled = tuple(paths)
         known: dict[str, None] = {}
         for path, real in zip(spelled, real_paths(spelled), strict=True):
@@ -61,11 +61,11 @@ class Masks:
         self._noted: dict[str, Identity] = {}
 
     def covering(self, path: str) -> str | None:
-        """The masked path that an absolute, normal path is, or lies in."""
+        """The masked path that this absolute, normal path is or is inside."""
         return next((masked for masked in self.paths if is_within(path, masked)), None)
 
     def identities(self) -> set[Identity]:
-        """Of what stands at the masked paths now."""
+        """Device and inode of what is at the masked paths now."""
         found: set[Identity] = set()
         for path in self.paths:
             try:
@@ -80,7 +80,7 @@ class Masks:
         return found
 
     def note(self) -> set[Identity]:
-        """Remember them, for when somebody asks who may not look there."""
+        """Remember the identities for callers who may not look there themselves."""
         noted: dict[str, Identity] = {}
         for path in self.paths:
             with suppress(OSError, ValueError):
@@ -90,18 +90,18 @@ class Masks:
         return set(noted.values())
 
     def inner_identities(self) -> frozenset[Identity] | None:
-        """Of all files in masked folders; None where there are too many to look at."""
+        """Those of all files in masked folders; None if there are too many."""
         found: set[Identity] = set()
         for entry in self._inner_files():
             if entry is None:
                 return None
-            with suppress(OSError):  # gone meanwhile
+            with suppress(OSError):  # it may be gone by now
                 status = entry.stat(follow_symlinks=False)
                 found.add((status.st_dev, status.st_ino))
         return frozenset(found)
 
     def may_hold(self, status: os.stat_result) -> bool:
-        """Whether a file with several names has, or may have, one of them in a masked folder."""
+        """Whether a file with several names has, or may have, one in a masked folder."""
         if status.st_nlink < 2:
             return False
         for entry in self._inner_files():
@@ -113,7 +113,7 @@ class Masks:
         return False
 
     def _inner_files(self) -> Iterator["os.DirEntry[str] | None"]:
-        """Files in masked folders; None, and nothing after it, where there are too many to look at."""
+        """Files in masked folders; ends with None if there are too many."""
         searched = 0
         waiting = list(self.paths)
         while waiting:
@@ -129,19 +129,19 @@ class Masks:
                         else:
                             yield entry
             except OSError:
-                continue  # a file, or nothing
+                continue  # a file, or missing
 
 
 class MaskWatch:
-    """Masked paths inside writable roots, while a command runs.
+    """Watches masked paths inside writable roots while a command runs; close it afterwards.
 
-    A mount hides them, and falls off when somebody outside replaces the file. No kernel gives a mount that does not; so
-    nothing that such a command prints is passed on. To be closed.
+    A mount hides each of them, but the kernel drops the mount when another program replaces the file, and no kind of mount survives
+    that. Then nothing that the command prints is passed on.
     """
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._before = {path: _seen(path) for path in paths}
-        # An inode that is open is not given to another file, which would then look like it.
+        # The inode of an open file is not given to another file, which could then be mistaken for it.
         self._held = [held for held in map(_hold, self._before) if held is not None]
 
     def close(self) -> None:
@@ -152,7 +152,7 @@ class MaskWatch:
         return path in self._before
 
     def moved(self) -> str | None:
-        """A path at which something else stands than in the beginning."""
+        """A path that now leads to something else than in the beginning."""
         return next((path for path, before in self._before.items() if (now := _seen(path)) is not None and now != before), None)
 
 

@@ -1,4 +1,4 @@
-"""Where a path leads that a user names to be written: links on it are followed, but none that an agent or a repository made."""
+"""Resolves a path that a user wants written: follows links, except those that an agent or a repository may have made."""
 
 import errno
 import os
@@ -12,9 +12,9 @@ NOT_FOLLOWED = "{} is a link, in a folder that an agent may write to; name a fil
 
 
 def follow_links(path: str, is_agents: Callable[[str], bool]) -> tuple[str, str]:
-    """The real folder and the name in it, which may be missing. A link in a folder that `is_agents` is not followed.
+    """The real folder, and the name in it, which may be missing. A link in a folder for which `is_agents` is true is not followed.
 
-    Raises OSError, and ValueError for what is no path.
+    Raises OSError, and ValueError if it is not a path.
     """
     pending = path.split("/")[::-1]
     folder, links = "/", 0
@@ -51,10 +51,10 @@ def is_in(folder: str, roots: Sequence[str]) -> bool:
 
 
 def is_in_repository(folder: str) -> bool:
-    """Whoever wrote what is in there may not be the user."""
+    """Whether a repository contains the folder, so that its content may not be the user's own."""
     while True:
         git = os.path.join(folder, ".git")
-        if os.path.isfile(git) or os.path.lexists(os.path.join(git, "HEAD")):  # a file, where it is a worktree or a submodule
+        if os.path.isfile(git) or os.path.lexists(os.path.join(git, "HEAD")):  # a file in a worktree or submodule
             return True
         folder, before = os.path.dirname(folder), folder
         if folder == before:

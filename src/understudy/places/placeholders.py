@@ -1,14 +1,14 @@
-"""How to tell the empty folders that the sandbox puts where a protected name is missing (`sandbox/cell/placeholder.py`) from a
-user's own. They stand in writable folders while a command runs there, and mean nothing: a `.git` of this kind is no repository.
+"""Recognizes the empty folders that the sandbox puts in place of missing protected names (`sandbox/cell/placeholder.py`). They
+exist only while a command runs and mean nothing: a `.git` of this kind is no repository.
 """
 
 import os
 
-MODE = 0o1700  # given by mkdir itself, so there is no moment without it; nobody sets the sticky bit on a private folder
-TIME = 1_000_000_007  # for file systems that keep no modes: the folder is said to be of 2001
+MODE = 0o1700  # set by mkdir itself, so it is never missing; nobody else sets the sticky bit on a private folder
+TIME = 1_000_000_007  # for file systems without modes: the folder is dated 2001
 AS_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
-_INHERITED = 0o2000  # the parent folder may hand down its group bit
+_INHERITED = 0o2000  # the group bit, which a folder may inherit
 _KIND, _FOLDER = 0o170000, 0o040000
 
 
@@ -18,7 +18,7 @@ def is_marked(entry: os.stat_result) -> bool:
 
 
 def is_placeholder(name: "bytes | str", folder: int | None = None) -> bool:
-    """Of that name in the open folder; a path needs none."""
+    """Whether that name in the open folder is one; for a path, `folder` is not needed."""
     try:
         descriptor = os.open(name, AS_FOLDER, dir_fd=folder)
     except OSError:
@@ -32,12 +32,12 @@ def is_placeholder(name: "bytes | str", folder: int | None = None) -> bool:
 
 
 def begins_repository(folder: str) -> bool:
-    """Whether there is a `.git` of any kind in it (in a worktree it is a file). An empty folder is none, for git neither: some
-    programs leave one behind where they ran, and then all that lies below would be one project.
+    """Whether the folder has a `.git` that makes it a repository (in a worktree it is a file). An empty `.git` folder does not
+    count, as in git: some programs leave one behind, and then all below would be one project.
     """
     path = os.path.join(folder, ".git")
     try:
         with os.scandir(path) as entries:
             return next(entries, None) is not None
-    except OSError:  # a file, or nothing that may be read
+    except OSError:  # a file, or not readable
         return os.path.lexists(path)

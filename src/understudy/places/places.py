@@ -1,6 +1,6 @@
-"""The places of one conversation: its roots, what is masked and what is protected in them, pinned when it begins.
+"""The places of one conversation: its roots, and what is masked and protected in them, pinned when it begins.
 
-Everybody who touches files for a model goes through this: the cell, the patch door, the reader of AGENTS.md, `workdir`.
+All code that touches files for a model uses this: the sandbox, the patch door, the reader of AGENTS.md, `workdir`.
 """
 
 import os
@@ -24,12 +24,12 @@ _BOOT = "/proc/sys/kernel/random/boot_id"
 
 
 class Places:
-    """`pinned` is what a conversation may write to, by device and inode: a folder that was put in the place of one is refused."""
+    """`pinned`: the places where a conversation may write, by device and inode; a folder that has replaced one is refused."""
 
     def __init__(
         self, pinned: Sequence[Place], *, masked: Iterable[str] = (), protected: Iterable[str] = (), contained: bool = False
     ) -> None:
-        """`pinned`: the working directory first, then the other writable roots; `contained`: commands are."""
+        """`pinned`: the working directory first, then the other writable roots; `contained`: whether commands are."""
         self.pinned = tuple(pinned)
         self._contained = contained
         self.protected = tuple(protected)
@@ -44,37 +44,37 @@ class Places:
 
     @cached_property
     def judge(self) -> "Judge":
-        """To be asked for before `act`: it looks at places that the doer may not reach."""
-        from understudy.places.judging import Judge  # slow to load, and only tools need it
+        """Ask for it before `act`, because it reads places that the doer may not reach."""
+        from understudy.places.judging import Judge  # slow to import, and only tools need it
 
         return Judge(self.roots, self.protected, self._masked)
 
     @cached_property
     def roots(self) -> tuple[str, ...]:
-        """Real paths."""
+        """Their real paths."""
         return tuple(dict.fromkeys(place.path for place in self.pinned))
 
     @property
     def doer(self) -> Doer | None:
-        """Whose rights a command has here; None: those of this process."""
+        """Whose rights a command has here; None: the same as this process."""
         return doer_in(self.pinned[0].path) if self._contained else None
 
     def act(self, work: Callable[[], T]) -> T:
-        """Whatever is opened, made, renamed or deleted for a model is done by `work`: with the rights that a command has here.
+        """Run `work`, which opens, makes, renames or deletes files for a model, with the rights that a command has here.
 
-        Raises what `work` raises, and PermissionError where these rights cannot be taken on. Nothing may be imported in there.
+        Raises what `work` raises, and PermissionError if these rights cannot be taken on. `work` must not import anything.
         """
         doer = self.doer
         if doer is not None:
-            self.masks.note()  # the doer may not be able to look at them
+            self.masks.note()  # beforehand, because the doer may not be able to look at them
         return _as(doer, work)
 
     def real(self, path: str) -> str:
-        """Where a pinned place that the user spells like this really is; any other path as it is."""
+        """The real path of a pinned place, if the user spelled it like this; otherwise the path itself."""
         return next((place.path for place in self.pinned if place.spelled == path), path)
 
     def complaint(self) -> str | None:
-        """Which place is not what the conversation began with, in words; None while all are. One that is missing does no harm."""
+        """Says which place is not the pinned one any more; None if all are. A missing place does no harm."""
         for place in self.pinned:
             try:
                 os.close(open_pinned(place.path, place.device, place.inode))
@@ -85,14 +85,14 @@ class Places:
         return None
 
     def watch_masks(self) -> MaskWatch:
-        """For the time that a command runs."""
+        """To use while a command runs."""
         return MaskWatch(path for path in self.masks.paths if any(is_within(path, root) for root in self.roots))
 
     def open_for_model(self, path: str, *hidden: str, base: str = "/", follow: bool = True) -> int:
-        """A regular file whose content the model will be given, opened; see `reading`. Anything later that reads starts here.
+        """Open a regular file whose content the model will be given; see `reading`. All reading for models should begin here.
 
-        `hidden`: more folders that it does not see, but for the roots in them. `base`: a folder of our own, which is opened with
-        our own rights. `follow` links, or raise `LeadsElsewhere`.
+        `hidden`: further folders that it must not see, except for the roots in them. `base`: a folder of our own, opened with our
+        own rights. `follow` links, or raise `LeadsElsewhere`.
         """
         doer = self.doer
         pins = {place.path: (place.device, place.inode) for place in self.pinned}
@@ -107,7 +107,7 @@ class Places:
                 os.close(opened)
 
     def pins(self) -> Pins:
-        """For the log. A path that no log can hold is pinned for this process only."""
+        """The pins, for the log. A path that cannot be stored in a log is pinned only for this process."""
         kept = [Pin(each.spelled, each.path, each.device, each.inode) for each in self.pinned if _is_text(each)]
         return Pins(_boot(), tuple(kept))
 
@@ -125,7 +125,7 @@ def pin_places(
     contained: bool = False,
     known: Pins | None = None,
 ) -> Places:
-    """The places that a user named, as `known` from before or, where they are not, as they are now."""
+    """Pin the places that a user named: as `known` from before, or else as they are now."""
     before = () if known is None else [_known(pin, same_boot=known.boot == _boot()) for pin in known.places]
     return Places(resolve_places((cwd, *roots), before), masked=masked, protected=protected, contained=contained)
 

@@ -1,4 +1,4 @@
-"""Opening a file whose content a model will be given, and the parts of the file system that are never opened."""
+"""Opens files whose content a model will be given, and knows the file systems that are never opened."""
 
 import errno
 import os
@@ -30,15 +30,15 @@ _KINDS = frozenset((*_PROCESSES, *_KNOBS, "rpc_pipefs", "hugetlbfs"))
 
 
 class Unreadable:
-    """By path and by device: such a file system may be mounted anywhere."""
+    """Known by path and by device, because such a file system may be mounted anywhere."""
 
     def __init__(self, folders: Iterable[str] = KERNEL, roots: Iterable[str] = ()) -> None:
-        """`roots`: folders that the user works in, which are theirs wherever they lie."""
+        """`roots`: folders in which the user works; they can be read wherever they are."""
         self._folders = tuple(folders)
         self._roots = tuple(roots)
 
     def covers(self, path: str, device: int) -> bool:
-        """Of an absolute, real path and what was opened there."""
+        """Whether this absolute, real path, whose file has this device, is unreadable."""
         if device in _kernel_devices():
             return True
         return any(is_within(path, folder) for folder in self._folders) and not any(is_within(path, root) for root in self._roots)
@@ -55,25 +55,25 @@ def _kernel_devices() -> frozenset[int]:
                     major, _, minor = before.split(" ")[2].partition(":")
                     found.add(os.makedev(int(major), int(minor)))
     except (OSError, ValueError, IndexError):
-        pass  # not Linux, where these are not found by their names either
+        pass  # not Linux, where these paths do not exist either
     return frozenset(found)
 
 
 _MOST_LINKS = 40
 _MOST_FOLDERS = 256
-READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC  # a FIFO must not hold us up
+READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC  # a FIFO must not block us
 
 
 class NotForModels(Exception):
-    """It is not to be given to a model. The text says why, for the log or the model."""
+    """It must not be given to a model. The text says why, for the log or the model."""
 
 
 class LeadsElsewhere(Exception):
-    """A link stands on the way, and none was to be followed."""
+    """A link is on the way, and links were not to be followed."""
 
 
 class ReadLimits:
-    """What is not read for a model, besides what is no regular file."""
+    """What is not read for a model, besides everything that is not a regular file."""
 
     def __init__(
         self,
@@ -84,8 +84,8 @@ class ReadLimits:
         hidden: set[Identity] | None = None,
         follow: bool = True,
     ) -> None:
-        """`pins`: what has to stand at these paths, by real path; an inode of 0 is not compared. `hidden`: what is masked, where
-        somebody has just looked. `follow` links, or raise `LeadsElsewhere`.
+        """`pins`: device and inode that these real paths must have; an inode of 0 is not compared. `hidden`: the masked files, if
+        the caller has just looked them up. `follow` links, or raise `LeadsElsewhere`.
         """
         self.masks = masks
         self.unreadable = unreadable or Unreadable(())
@@ -97,13 +97,13 @@ class ReadLimits:
 def open_for_model(
     path: str, limits: Masks | ReadLimits, *, within: str = "/", base: str = "/", opened_base: int | None = None
 ) -> int:
-    """A regular file, opened for reading; the caller closes it. A link may lead to it, but not out of the folder `within`.
+    """A regular file, opened for reading; the caller closes it. Links are followed, but not out of the folder `within`.
 
-    `base`: a real folder in whose place the root of the path is; `opened_base`: the same, open, for whoever may not reach it.
-    Raises `NotForModels`, or OSError for what cannot be opened.
+    `base`: a real folder that acts as the root of the path; `opened_base`: the same folder, open, for a caller who cannot reach it.
+    Raises `NotForModels`, or OSError if it cannot be opened.
     """
     if base == "/":
-        os.lstat(path)  # most that is looked for is not there: this tells so for a tenth of the walk's price
+        os.lstat(path)  # most files that are looked for do not exist, which this finds for a tenth of the walk's cost
     with JudgedWalk(limits if isinstance(limits, ReadLimits) else ReadLimits(limits), base, opened_base) as walk:
         walk.go(path)
         if not is_within(walk.path, within):
@@ -113,13 +113,13 @@ def open_for_model(
 
 
 def read_for_model(path: str, masks: Masks, most: int, *, within: str = "/") -> bytes:
-    """The head of such a file."""
+    """The first bytes of such a file."""
     with open(open_for_model(path, masks, within=within), "rb") as file:
         return file.read(most)
 
 
 class JudgedWalk:
-    """Opens a path name by name, so that what is judged is what was opened."""
+    """Opens a path name by name, so that the checks apply to exactly what was opened."""
 
     def __init__(self, limits: ReadLimits, base: str = "/", opened_base: int | None = None) -> None:
         self._limits = limits
@@ -143,11 +143,11 @@ class JudgedWalk:
 
     @property
     def reached(self) -> int:
-        """What was walked to. It stays open as long as the walk."""
+        """A descriptor of where the walk is. It stays open as long as the walk."""
         return self._way[-1][1]
 
     def go(self, path: str) -> None:
-        """Walk to the absolute path, through the links on it."""
+        """Walk to the absolute path, following links."""
         pending = _names(path)
         self._restart(self._opened_base, self._base)
         while pending:
@@ -164,7 +164,8 @@ class JudgedWalk:
                 pending += _names(target)
 
     def judge_place(self, path: str) -> None:
-        """Raises `NotForModels` for what was walked to. The base is our own, so only what lies elsewhere is judged by its path."""
+        """Raises `NotForModels` for the place that was reached. The base is our own, so only places outside it are judged by
+        path."""
         device = os.fstat(self.reached).st_dev
         if not self._in_base and (masked := self._limits.masks.covering(self.path)) is not None:
             raise NotForModels(f"{path} is masked by {masked}")
@@ -176,7 +177,7 @@ class JudgedWalk:
         self._way.append(("", os.open(path, ANYTHING) if opened is None else os.dup(opened)))
 
     def _enter(self, name: str) -> str | None:
-        """One step. Where a link stands, nothing is entered, and its target returned."""
+        """Take one step. For a link, return its target and do not enter."""
         parent = self._way[-1][1]
         found = os.open(name, ANYTHING, dir_fd=parent)
         try:
@@ -209,7 +210,7 @@ class JudgedWalk:
             raise NotForModels(f"{name} is masked")
 
     def open(self, path: str) -> int:
-        """What was walked to, for reading. Judged once more: what is masked may just have come to be there."""
+        """Open what was reached for reading. Checked once more, because a masked file may just have been put there."""
         status = os.fstat(self._way[-1][1])
         if not stat.S_ISREG(status.st_mode):
             raise NotForModels(f"{path} is not a regular file")

@@ -1,4 +1,4 @@
-"""From the folders that a user names to where they really are, once. Lean: the sandbox uses it without the rest."""
+"""Finds the real paths of folders that a user names, once. Imports little: the sandbox uses it without the rest."""
 
 import os
 import stat
@@ -8,21 +8,22 @@ from understudy.places.walking import real_paths
 
 
 class Place:
-    """A folder (or file) that the user named, and what stood there when it was pinned."""
+    """A folder (or file) that the user named, and its identity when it was pinned."""
 
     __slots__ = ("device", "inode", "path", "spelled")
 
     def __init__(self, spelled: str, path: str, device: int, inode: int) -> None:
-        self.spelled = spelled  # absolute, as the user has it
-        self.path = path  # absolute; no part of it was a link
+        self.spelled = spelled  # absolute, as the user wrote it
+        self.path = path  # absolute, without links
         self.device = device  # 0: not compared
-        self.inode = inode  # 0: nothing stood there
+        self.inode = inode  # 0: there was nothing
 
 
 def resolve_places(spelled: Iterable[str], known: Iterable[Place] = ()) -> list[Place]:
-    """Each path with what stands there now, or as it is known already. Links that the user chose are followed here, and only here.
+    """Pin each path as it is known, or else as it is now. Only here are links followed that the user chose.
 
-    Not so a link inside another of these places that leads out of it: whatever may write there may have made it.
+    A link inside one of these places that leads out of it is not followed, because any program that may write there may have made
+    it.
     """
     found = {place.spelled: place for place in known}
     names = list(dict.fromkeys(_normal(path) for path in spelled))
@@ -42,7 +43,7 @@ def _resolve(spelled: str, others: list[Place]) -> Place:
 
 
 def look(spelled: str, path: str) -> Place:
-    """What stands at a real path now. Should a link come to be on the way just then, whoever opens the place is refused."""
+    """The identity of what is at a real path now. If a link appears on the way meanwhile, opening the place will fail."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -58,5 +59,5 @@ def _normal(path: str) -> str:
 
 
 def is_within(path: str, folder: str) -> bool:
-    """Whether `path` is `folder` or beneath it; both absolute and normal."""
+    """Whether `path` is `folder` or below it; both absolute and normal."""
     return folder == "/" or path == folder or path.startswith(folder + "/")

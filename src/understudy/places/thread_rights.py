@@ -1,8 +1,8 @@
-"""The rights of one thread to files: put away for a moment, and taken back.
+"""Changes one thread's rights to files for a moment.
 
-The kernel has them for each thread, and Python knows only those of the whole process. Capabilities that are put away stay
-permitted, so taking them back cannot be refused; a process in which it is refused all the same is ended. These calls keep the
-interpreter's lock, so that no other thread wakes for them.
+The kernel keeps rights for each thread, but Python can change only those of the whole process. Dropped capabilities stay
+permitted, so getting them back cannot fail; if it does, the process ends itself. These calls keep the interpreter's lock, so that
+no other thread wakes because of them.
 """
 
 import ctypes
@@ -10,10 +10,10 @@ import os
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
-_SETGROUPS = {"x86_64": 116, "aarch64": 159}  # called by its number: the C library's own would change every thread
+_SETGROUPS = {"x86_64": 116, "aarch64": 159}  # called by number, because the C library's function would change every thread
 _VERSION = 0x20080522
 
-_Words = ctypes.c_uint32 * 6  # effective, permitted and inheritable, then the upper halves of them
+_Words = ctypes.c_uint32 * 6  # effective, permitted and inheritable, then the upper halves of each
 _Capabilities = ctypes.Array[ctypes.c_uint32]
 
 _libc = ctypes.PyDLL(None)
@@ -23,7 +23,7 @@ _nobody = ctypes.c_uint32(-1)
 
 @contextmanager
 def borrowed(uid: int, gid: int, *, keep_groups: bool) -> Generator[None]:
-    """This thread has access to files as that user, and no capability. Raises PermissionError where that cannot be had."""
+    """This thread gets that user's access to files, and no capability. Raises PermissionError if that fails."""
     own, user = _capabilities(), (os.geteuid(), os.getegid())
     same = user == (uid, gid)
     groups = None if keep_groups else os.getgroups()
@@ -33,7 +33,7 @@ def borrowed(uid: int, gid: int, *, keep_groups: bool) -> Generator[None]:
         if not (same or _be(uid, gid)) or not _set_capabilities(_without_effect(own)):
             raise _refused()
         yield
-    finally:  # the user first: the kernel changes capabilities along with it
+    finally:  # the user first, because the kernel changes capabilities with it
         if not ((same or _be(*user)) and _set_capabilities(own) and (groups is None or _set_groups(groups))):
             os.abort()
 
@@ -58,7 +58,7 @@ def _set_capabilities(words: _Capabilities) -> bool:
 
 
 def _be(uid: int, gid: int) -> bool:
-    """These calls say who it was before, and tell no failure: so ask again."""
+    """These calls return the previous user and report no failure, so ask once more."""
     _libc.setfsgid(ctypes.c_uint32(gid))
     _libc.setfsuid(ctypes.c_uint32(uid))
     return (_libc.setfsuid(_nobody) & 0xFFFFFFFF, _libc.setfsgid(_nobody) & 0xFFFFFFFF) == (uid, gid)

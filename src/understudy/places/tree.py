@@ -1,7 +1,7 @@
-"""Walking the files below a folder for a model: in order, without following a link, without what is masked or left out.
+"""Walks the files below a folder for a model: in order, without following links, and without masked or ignored files.
 
-Every folder is opened from the one above it and judged by what was opened, so nothing that is exchanged meanwhile leads elsewhere.
-Lean: a process of its own searches files with this.
+Every folder is opened from the one above it and checked once open, so that replacing something meanwhile cannot mislead the walk.
+Imports little: a separate process searches files with it.
 """
 
 import os
@@ -20,7 +20,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CL
 
 
 class Found:
-    """A file or folder below the start. `folder` is open while it is looked at."""
+    """A file or folder below the start. `folder` stays open while the caller looks at it."""
 
     __slots__ = ("depth", "folder", "is_folder", "is_link", "name", "path")
 
@@ -52,15 +52,15 @@ class Tree:
         self._depth = min(depth, MOST_DEPTH)
         self._may_read = may_read
         self.entries = 0
-        self.cut = False  # there is more than was looked at
+        self.cut = False  # there was more than we looked at
         self.unread = 0  # folders that could not be opened
 
     def walk(self, path: str, base: str = "/", opened_base: int | None = None) -> Generator[Found]:
-        """What is below the folder; the folder of each is open until the next one is asked for.
+        """All below the folder; the folder of each entry is open until the next one is asked for.
 
         `base` and `opened_base`: as for `open_for_model`.
 
-        Raises `NotForModels`, or OSError, for a folder that cannot be looked at.
+        Raises `NotForModels`, or OSError, if the folder cannot be read.
         """
         with JudgedWalk(self._limits, base, opened_base) as way:
             way.go(path)
@@ -91,10 +91,10 @@ class Tree:
             for folder, _ in waiting:
                 os.close(folder)
 
-    _entered: Ignoring | None = None  # the rules of the folder that was looked at last
+    _entered: Ignoring | None = None  # the rules of the latest folder
 
     def _enter(self, entry: Found, prefix: str) -> int:
-        """The folder, opened for its entries; -1 where it is not for the model, or not there any more."""
+        """Open the folder to list it; -1 if it is not for the model, or gone."""
         try:
             below = os.open(entry.name, _FOLDER, dir_fd=entry.folder)
         except OSError:
@@ -108,7 +108,7 @@ class Tree:
         return below
 
     def _look(self, folder: int, path: str, prefix: str, depth: int, above: Ignoring | None) -> Iterator[Found]:
-        """Its entries, in order, without those that are left out. Sets `_entered`."""
+        """Its entries in order, without ignored ones. Sets `_entered`."""
         with os.scandir(folder) as listed:
             entries: list[os.DirEntry[str]] = []
             for entry in listed:
@@ -152,7 +152,7 @@ class Tree:
         return (status.st_dev, status.st_ino) in self._identities
 
     def open_file(self, found: Found) -> int:
-        """A regular file of the walk, opened for reading; -1 where it is none, not for the model, or gone."""
+        """Open a regular file of the walk; -1 if it is not one, is not for the model, or is gone."""
         if found.is_folder or found.is_link:
             return -1
         try:
@@ -161,7 +161,7 @@ class Tree:
             return -1
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-                return -1  # not even opened: to open a device can do something
+                return -1  # not even opened, because opening a device can have effects
         finally:
             os.close(descriptor)
         try:
@@ -176,7 +176,7 @@ class Tree:
         return descriptor
 
     def _has_masked_name(self, status: os.stat_result) -> bool:
-        """Whether a file with several names has one in a masked folder, by one look at these folders for all files of a walk."""
+        """Whether a file with several names has one in a masked folder. These folders are read once for all files of a walk."""
         if status.st_nlink < 2:
             return False
         if self._inner is None:
@@ -185,13 +185,13 @@ class Tree:
         return inner is None or (status.st_dev, status.st_ino) in inner
 
     def may_show(self, descriptor: int) -> bool:
-        """Asked again of a file before any of it is shown: something may have been masked, or linked, meanwhile."""
+        """Checked again before any of a file is shown: it may have been masked or linked meanwhile."""
         status = os.fstat(descriptor)
         masks = self._limits.masks
         return (status.st_dev, status.st_ino) not in masks.identities() and not masks.may_hold(status)
 
     def _rules_above(self, start: str) -> Ignoring | None:
-        """Of the folders between the repository's own and the start."""
+        """The rules of the folders between the repository's top and the start."""
         folders: list[str] = []
         folder: str = start
         while folder != "/":
@@ -211,7 +211,7 @@ class Tree:
 
 
 def _stands_in(entry: "os.DirEntry[str]", folder: int) -> bool:
-    """Whether it is only the sandbox's, while a command runs, for a protected name that is not there; each of these has a dot."""
+    """Whether it is a placeholder of the sandbox for a missing protected name, all of which begin with a dot."""
     return entry.name[0] == "." and entry.is_dir(follow_symlinks=False) and is_placeholder(entry.name, folder)
 
 
@@ -227,7 +227,7 @@ def _reader(folder: str, limits: ReadLimits) -> Callable[[str], bytes | None]:
 
 
 def _read_small(folder: int, name: str) -> bytes | None:
-    """A file of rules in an open folder. It is never shown, so it is not judged; a link is not followed, as in git."""
+    """Read a file of rules in an open folder. It is never shown, so it is not checked; a link is not followed, as in git."""
     current = os.dup(folder)
     try:
         *folders, last = name.split("/")

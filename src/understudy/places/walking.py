@@ -1,6 +1,6 @@
-"""Opening what stands at a path without following a link, and telling whether it is what stood there before.
+"""Opens paths without following links, and checks that they lead to what was there before.
 
-What is checked is what was opened, never a name that is looked up again. Lean: the sandbox's helper process loads this too.
+The checks apply to what was opened, never to a name that is looked up again. Imports little: the sandbox's helper also loads this.
 """
 
 import os
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from errno import ELOOP, ESTALE
 
 _KIND, _LINK, _FOLDER = 0o170000, 0o120000, 0o040000
-# O_PATH (Linux) also passes through folders that may be entered but not listed, and opens no device.
+# O_PATH (Linux) also works on folders that may be entered but not listed, and does not really open devices.
 _PATH = getattr(os, "O_PATH", os.O_RDONLY | os.O_NONBLOCK)
 FOLDER = _PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 ANYTHING = _PATH | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -18,7 +18,7 @@ _LINKED = "is, or lies behind, a symbolic link that this conversation did not be
 
 
 def open_plain(path: "bytes | str") -> int:
-    """What stands at the absolute path, opened without following any link; the caller closes it.
+    """Open what is at the absolute path without following any link; the caller closes it.
 
     Raises OSError: ELOOP for a link, wherever on the way.
     """
@@ -39,7 +39,7 @@ def step(folder: int, name: bytes, flags: int) -> int:
     try:
         descriptor = os.open(name, flags, dir_fd=folder)
     except NotADirectoryError:
-        # With O_DIRECTORY the kernel does not tell a link from a file: say which it is.
+        # With O_DIRECTORY the kernel reports links and files alike, so find out which it was.
         if os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode & _KIND == _LINK:
             raise OSError(ELOOP, os.strerror(ELOOP)) from None
         raise
@@ -54,10 +54,10 @@ def is_folder(descriptor: int) -> bool:
 
 
 def open_pinned(path: "bytes | str", device: int, inode: int, opening: "Callable[[bytes | str], int]" = open_plain) -> int:
-    """What stands at a pinned path, opened; `inode` 0: nothing stood there. The caller closes it.
+    """Open what is at a pinned path; `inode` 0: there was nothing. The caller closes it.
 
-    `opening`: something that does what `open_plain` does. Raises FileNotFoundError for nothing, and OSError in words for
-    anything but what was pinned.
+    `opening`: a function like `open_plain`. Raises FileNotFoundError if it is missing, and OSError with a message if it is not what
+    was pinned.
     """
     try:
         descriptor = opening(path)
@@ -76,7 +76,7 @@ def open_pinned(path: "bytes | str", device: int, inode: int, opening: "Callable
 
 
 def check(descriptor: int, path: "bytes | str", device: int, inode: int) -> None:
-    """Raises OSError in words where what was opened is not what was pinned. `device` 0: not compared."""
+    """Raises OSError with a message if this is not what was pinned. `device` 0: not compared."""
     found = os.fstat(descriptor)
     if inode and (found.st_ino != inode or (device and found.st_dev != device)):
         raise _refusal(path, _REPLACED)
@@ -87,9 +87,9 @@ def _refusal(path: "bytes | str", why: str) -> OSError:
 
 
 def real_paths(paths: "Iterable[str]", linked: "set[str] | None" = None) -> "list[str]":
-    """As `os.path.realpath`, for paths that have folders in common: each folder is looked at once (4 µs a path instead of 20).
+    """Like `os.path.realpath`, for paths with common folders: each folder is read once (4 µs a path instead of 20).
 
-    Put into `linked`: those of the paths on whose way a link may be. On the way of the others there is none.
+    Adds to `linked` the paths that may have a link on the way; the others have none.
     """
     known: dict[str, str] = {}
     met: set[str] = set() if linked is None else linked
@@ -102,7 +102,8 @@ def _odd(path: str, met: "set[str]") -> str:
 
 
 def is_plain(path: str) -> bool:
-    """Whether it is absolute, and `os.path.normpath` would leave it as it is. Without a call: this is asked of many paths."""
+    """Whether it is absolute, and `os.path.normpath` would not change it. Makes no system call, because it is used for many
+    paths."""
     if path[:1] != "/" or "//" in path or "/./" in path or "/../" in path:
         return False
     return path == "/" or not (path[-1] == "/" or path[-2:] == "/." or path[-3:] == "/..")

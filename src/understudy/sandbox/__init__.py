@@ -59,7 +59,7 @@ what others do. They take a layer of their own (an overlay or a copy) as another
 that are awaited: never under a session, and never by default, for the reasons above.
 """
 
-TYPE_CHECKING = False  # `typing` itself would slow the start of the helper process
+TYPE_CHECKING = False  # importing `typing` itself would slow the start of the helper process
 if TYPE_CHECKING:
     from understudy.sandbox.probe import Rung, describe_rungs
     from understudy.sandbox.runner import Sandbox
@@ -69,7 +69,7 @@ __all__ = ["Command", "CommandResult", "Containment", "Limits", "Rung", "RungNam
 
 
 def __getattr__(name: str) -> object:
-    """Each from where it is defined, once asked for: whoever imports one module of this folder does not get them all."""
+    """Import each name when it is first asked for, so that importing one module of this folder does not import all."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from understudy.sandbox import probe, runner, spec

@@ -1,4 +1,4 @@
-"""A hold on a command that runs, for whoever started it: what is typed at its terminal, and a way to stop it."""
+"""Lets whoever started a command type at its terminal and stop it."""
 
 import asyncio
 import fcntl
@@ -7,16 +7,16 @@ import signal
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
-MOST_UNSENT = 1 << 16  # bytes that wait for a program which does not read
+MOST_UNSENT = 1 << 16  # bytes that may wait for a program which does not read
 _INTERRUPT = b"\x03"
-_SIGNAL = 0x40045436  # TIOCSIG, of Linux
+_SIGNAL = 0x40045436  # TIOCSIG of Linux
 
 
 class Control:
-    """Given to one command. Before it has begun, input waits; once it is over, nothing is taken any more."""
+    """Belongs to one command. Before the command begins, input waits; after its end, none is accepted."""
 
     def __init__(self, *, terminal: bool = False) -> None:
-        """`terminal`: the command gets one, as its standard input and outputs; without, it has no input."""
+        """`terminal`: give the command a terminal as its standard input and outputs; otherwise it has no input."""
         self.terminal = terminal
         self._waiting = 0
         self._wake: Callable[[], None] | None = None
@@ -24,11 +24,12 @@ class Control:
         self._master = -1
         self._unsent = bytearray()
         self._stop: Callable[[], None] | None = None
-        self._to_stop = False  # said before it has begun
+        self._to_stop = False  # asked before the command began
         self._over = False
 
     def write(self, data: bytes) -> bool:
-        """Type this. False, and nothing is done, where it has no terminal, is over, or does not read what was typed before."""
+        """Type this. Returns False, and does nothing, if there is no terminal, the command is over, or it has not read earlier
+        input."""
         if not self.terminal or self._over:
             return False
         if _INTERRUPT in data and self._unsent and self._master >= 0:
@@ -41,14 +42,14 @@ class Control:
         return True
 
     def stop(self) -> None:
-        """Ask it and all that it started to end; a moment later they are ended."""
+        """Ask the command and all that it started to end; a moment later they are killed."""
         self._to_stop = True
         if self._stop is not None and not self._over:
             self._stop()
 
     @contextmanager
     def awaited(self) -> Generator[None]:
-        """Somebody waits meanwhile for what it prints or for its end, so its output is read as fast as it comes."""
+        """While this lasts, somebody waits for its output or its end, so its output is read as fast as it comes."""
         self._waiting += 1
         if self._wake is not None and not self._over:
             self._wake()
@@ -64,13 +65,13 @@ class Control:
     # -- for the sandbox
 
     def begin(self, stop: Callable[[], None], wake: Callable[[], None] | None = None) -> None:
-        """`wake`: somebody waits from now on."""
+        """`wake` is called when somebody begins to wait."""
         self._stop, self._wake = stop, wake
         if self._to_stop:
             stop()
 
     def attach(self, loop: asyncio.AbstractEventLoop, master: int) -> None:
-        """The terminal is there. Its descriptor is the caller's to close, after `end`."""
+        """The terminal exists now. The caller closes its descriptor, after `end`."""
         self._loop, self._master = loop, master
         self._flush()
 
@@ -90,14 +91,14 @@ class Control:
         except BlockingIOError:
             self._loop.add_writer(self._master, self._flush)
             return
-        except OSError:  # it has just ended
+        except OSError:  # the command has just ended
             self._unsent.clear()
         self._loop.remove_writer(self._master)
 
     def _interrupt(self) -> None:
-        """An interrupt behind input that nobody reads would never arrive: it goes ahead, and that input goes."""
+        """Send an interrupt ahead of input that nobody reads, and drop that input: behind it, the interrupt would never arrive."""
         self._unsent.clear()
         try:
             fcntl.ioctl(self._master, _SIGNAL, int(signal.SIGINT))
         except OSError:
-            pass  # it has just ended
+            pass  # the command has just ended

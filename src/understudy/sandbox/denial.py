@@ -1,4 +1,4 @@
-"""Did the sandbox refuse something? And what can be said to the model about it."""
+"""Guesses whether the sandbox refused something, and says what to tell the model about it."""
 
 import re
 import signal
@@ -19,7 +19,7 @@ _WORDS = (
 
 
 def likely_denied(result: CommandResult, output: str, containment: Containment | None) -> bool:
-    """A guess from the outcome of a contained command and the text it wrote."""
+    """A guess, from the outcome of a contained command and the text that it wrote."""
     if containment is None or containment.mode == "danger-full-access" or result.timed_out or result.exit_code == 0:
         return False
     if not _ran(result):
@@ -30,14 +30,14 @@ def likely_denied(result: CommandResult, output: str, containment: Containment |
 
 
 def network_hint(result: CommandResult, output: str, containment: Containment | None, *, user: str | None) -> str | None:
-    """What to say where the sandbox's having no network is probably why a command failed. `user`: see `network_user`."""
+    """A hint, if a command probably failed because the sandbox has no network. `user`: see `network_user`."""
     if containment is None or containment.network == "on" or not _ran(result) or (result.exit_code == 0 and not result.timed_out):
         return None
     return no_network(user, containment) if user is not None or says_no_network(output) else None
 
 
 def no_network(user: str | None, containment: Containment) -> str:
-    """For people and the model, as one line. `user`: see `network_user`."""
+    """One line, for people and the model. `user`: see `network_user`."""
     command = f"`{user}`" if user is not None else "This command"
     if containment.network == "off":
         return f"{command} has no network: the sandbox gives it none. {HOW_TO_ALLOW}"
@@ -45,7 +45,7 @@ def no_network(user: str | None, containment: Containment) -> str:
 
 
 def _ran(result: CommandResult) -> bool:
-    """To an end of its own, or to its time limit."""
+    """Whether it ran until its own end or its time limit."""
     reasons = (result.setup_error, result.lost, result.spawn_error, result.limit, result.ended_because)
     return all(reason is None for reason in reasons)
 
@@ -64,7 +64,7 @@ _LIMIT_SAYING: dict[LimitName, str] = {
 
 
 def remark(result: CommandResult) -> str | None:
-    """What the exit code does not tell about the end of a command that was run."""
+    """What the exit code does not say about how a command ended."""
     said: list[str] = []
     if result.lost is not None:
         said.append(f"How the command ended is not known, and nothing of it runs any more: {result.lost}.")
@@ -78,7 +78,7 @@ def remark(result: CommandResult) -> str | None:
 
 
 def hint(result: CommandResult, output: str, containment: Containment | None, *, may_ask: bool = True) -> str | None:
-    """What to tell the model after a likely denial: what this sandbox refuses, and what it can do about it."""
+    """What to tell the model after a likely denial: what this sandbox refuses, and what the model can do."""
     if containment is None or not likely_denied(result, output, containment):
         return None
     lines = ["The sandbox probably refused something this command tried.", f"- Writing: {_writing(containment)}"]
@@ -94,7 +94,7 @@ def hint(result: CommandResult, output: str, containment: Containment | None, *,
 
 
 def _opening(output: str, protected: tuple[str, ...]) -> list[str]:
-    """A name that was met, and how it is opened: what git says, for one, sounds like a broken disk."""
+    """How to open each protected name that the output mentions: git's message, for one, sounds like a broken disk."""
     if not _mentions(output, ("read-only file system",)):
         return []
     names = [name for name in protected if not name.startswith("/")]

@@ -1,8 +1,8 @@
-"""Running commands where the helper process does not work, that is, anywhere but on Linux.
+"""Runs commands where the helper process does not work, that is, anywhere but on Linux.
 
-A process group takes the place of the PID namespace: what leaves the group is not ended with the command.
+A process group replaces the PID namespace, so a process that leaves the group is not ended with the command.
 
-The macOS profile and the command line that applies it. Written from public documentation; not proven on a Mac.
+Also makes the macOS profile and the command line that applies it: written from public documentation, never tried on a Mac.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from understudy.sandbox.spec import NOT_EXECUTABLE, NOT_FOUND, NOT_RUN, TIMED_OU
 from understudy.sandbox.starting import signal_group, start_process
 from understudy.sandbox.taking import at_head_of_session
 
-SANDBOX_EXEC = "/usr/bin/sandbox-exec"  # by its full path: a program of that name elsewhere in PATH is not ours to trust
+SANDBOX_EXEC = "/usr/bin/sandbox-exec"  # by its full path: a program of that name elsewhere in PATH cannot be trusted
 
 _BASE = """(version 1)
 (deny default)
@@ -58,7 +58,7 @@ _NETWORK = {
 
 
 def profile(containment: Containment, roots: tuple[str, ...]) -> tuple[str, dict[str, str]]:
-    """The profile's text and its parameters. Paths come in as parameters only, so none can be read as a rule."""
+    """The profile's text and its parameters. Paths are passed only as parameters, so none can be read as a rule."""
     parameters: dict[str, str] = {}
     text = _BASE
     for index, root in enumerate(_real(roots)):
@@ -75,7 +75,7 @@ def profile(containment: Containment, roots: tuple[str, ...]) -> tuple[str, dict
     for index, path in enumerate(_real(containment.masked)):
         parameters[f"MASK_{index}"] = path
         text += f'(deny file-read* file-write* (subpath (param "MASK_{index}")))\n'
-    if containment.private_tmp is not None:  # after the masks: it lies in our masked state
+    if containment.private_tmp is not None:  # after the masks, because it is inside our masked state
         parameters["PRIVATE_TMP"] = os.path.realpath(containment.private_tmp)
         text += '(allow file-read* file-write* (subpath (param "PRIVATE_TMP")))\n'
     return text + _NETWORK[containment.network], parameters
@@ -93,16 +93,16 @@ def _real(paths: tuple[str, ...]) -> list[str]:
 
 
 _CHUNK = 65536
-_MOST_DRAINED = 1 << 20  # more than a pipe holds
+_MOST_DRAINED = 1 << 20  # more than a pipe can hold
 
 
 class _Pipe:
-    """One output stream. Our own pipe: the event loop's would hold back the news of the end until every writer is gone."""
+    """One output stream. Uses its own pipe: with the event loop's we would learn of the end only once every writer is gone."""
 
     def __init__(
         self, stream: OutputStream, on_output: Callable[[OutputStream, bytes], None], control: Control | None = None
     ) -> None:
-        """`control`: it is a terminal, which takes input too."""
+        """`control`: the stream is a terminal, which also takes input."""
         self._stream: OutputStream = stream
         self._on_output = on_output
         self._loop = asyncio.get_running_loop()
@@ -117,7 +117,7 @@ class _Pipe:
         self._end: Callable[[], None] | None = None
 
     def end_by(self, end: Callable[[], None]) -> None:
-        """How to end the command should its output not be wanted; it may have written before this could be said."""
+        """Set how to end the command if its output is refused. It may have written before this call."""
         self._end = end
         if self.failure is not None:
             end()
@@ -127,21 +127,21 @@ class _Pipe:
             chunk = os.read(self._reader, _CHUNK)
         except BlockingIOError:
             return False
-        except OSError:  # how a terminal says that all have left it
+        except OSError:  # a terminal reports so that all have left it
             chunk = b""
         if not chunk:
             self._loop.remove_reader(self._reader)
             return False
         try:
             self._on_output(self._stream, chunk)
-        except Exception as error:  # the caller's own; raised where the caller waits
+        except Exception as error:  # raised by the caller's `on_output`; raise it where the caller waits
             self.failure = self.failure or error
             if self._end is not None:
                 self._end()
         return True
 
     def close(self) -> None:
-        """Take what is left and no more: a process that left the group may keep writing."""
+        """Read what is left and no more: a process that left the group may keep writing."""
         for _ in range(_MOST_DRAINED // _CHUNK):
             if not self._read():
                 break
@@ -161,7 +161,8 @@ async def run_directly(
     control: Control | None = None,
     source: int | None = None,
 ) -> CommandResult:
-    """Run to the end; however this is left, the command's process group has ended. `source`: its standard input."""
+    """Run the command to its end. However this call is left, the command's process group has ended. `source`: its standard
+    input."""
     if control is not None and control.terminal:
         argv = (*at_head_of_session(), *argv)
         pipes = [_Pipe("stdout", on_output, control)]
@@ -221,7 +222,7 @@ async def _run(
             pass
     finally:
         for end in ends:
-            end.cancel()  # another group may have the number by then
+            end.cancel()  # another group may have the same number by then
         signal_group(process.pid, signal.SIGKILL)
         code = await process.wait()
     number = -code if code < 0 else None

@@ -20,7 +20,7 @@ from understudy.sandbox.running import OnOutput, RunningCommand
 logger = logging.getLogger(__name__)
 
 _BOOT = "import sys; sys.path.append(sys.argv[1]); from understudy.sandbox.cell.serve import main; main(int(sys.argv[2]))"
-_INLINE = 32768  # what is longer goes by file: a message must fit the socket's buffer
+_INLINE = 32768  # longer plans go through a file, because a message must fit into the socket's buffer
 _OPEN_FILES = 8192
 _CLOSE_SECONDS = 5.0
 
@@ -30,17 +30,17 @@ class HelperDied(Exception):
 
 
 class Spare:
-    """A cell that waits for its command: the process, and where the command is to be sent. Closing it sends it away."""
+    """A cell that waits for its command: the process, and the socket for the command. Closing that socket ends the cell."""
 
     def __init__(self, kind: Kind, pid: int, pidfd: int, orders: int) -> None:
         self.kind = kind
         self.pid = pid
         self._pidfd = pidfd
-        self._orders = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, orders)  # told, so that it need not ask
+        self._orders = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, orders)  # saves asking for these
         self._orders.setblocking(False)
 
     def give(self, plan: Plan, running: RunningCommand) -> bool:
-        """Hand over a command, which is then its; False if it cannot take that."""
+        """Give it a command. False if it cannot take the command."""
         if not self._send(plan.pack(), running.writers):
             self.close()
             return False
@@ -62,7 +62,7 @@ class Spare:
 
 
 class Helper:
-    """One helper process and the commands it runs. Useless once `dead`; its owner then makes another."""
+    """One helper process and the commands that it runs. Once it is `dead`, its owner has to make another."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -74,8 +74,8 @@ class Helper:
         self._under_way: set[RunningCommand] = set()
         self._unsent: deque[tuple[bytes, list[int]]] = deque()
         self._spares: list[Spare] = []  # the newest is used first
-        self._cells: dict[int, RunningCommand] = {}  # by process, until the helper has cleared up after them
-        self._over: asyncio.Future[None] = loop.create_future()  # the next time that it has
+        self._cells: dict[int, RunningCommand] = {}  # by process id, until the helper has cleaned up after them
+        self._over: asyncio.Future[None] = loop.create_future()  # done when the helper has cleaned up after the next command
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.setblocking(False)
         with theirs:
@@ -96,10 +96,10 @@ class Helper:
     def start(
         self, plan: Plan, on_output: OnOutput, extra: tuple[int, ...] = (), *, control: Control | None = None
     ) -> RunningCommand:
-        """Ask for a command. What comes of it is in the returned `RunningCommand`; never raises for the helper's failures.
+        """Start a command. The returned `RunningCommand` tells how it went; failures of the helper are never raised here.
 
-        `extra` are descriptors for the command to have from number 4 on, the last of them as its input if the plan says so;
-        they are closed here. A plan that is `held` is set up, and does not begin before `release`.
+        `extra` are descriptors that the command gets from number 4 on, the last of them as its input if the plan says so; they are
+        closed here. A plan that is `held` is set up, but the command begins only after `release`.
         """
         identifier = self._next
         self._next += 1
@@ -123,13 +123,13 @@ class Helper:
         return running
 
     def hold(self, until: float) -> None:
-        """It ends every command and itself then, unless it is told another time before."""
+        """At that time the helper ends every command and itself, unless it is given a later time before."""
         if not self.dead:
             self._unsent.append((marshal.dumps((0, until)), []))
             self._send()
 
     def leave(self) -> None:
-        """It ends by itself, with every command, once nobody has its socket any more."""
+        """Close our socket: the helper then ends by itself, with every command."""
         self._lose()
 
     @property
@@ -137,7 +137,7 @@ class Helper:
         return tuple(self._under_way)
 
     def _give_to_spare(self, plan: Plan, running: RunningCommand) -> bool:
-        if plan.shape != FULL or plan.has_input:  # a cell that waits takes no further descriptors
+        if plan.shape != FULL or plan.has_input:  # a waiting cell accepts no further descriptors
             return False
         spare = self._take_spare(plan.kind)
         if spare is None or not spare.give(plan, running):
@@ -150,7 +150,7 @@ class Helper:
             if spare.kind == kind:
                 self._spares.remove(spare)
                 return spare
-        self._send_spares_away()  # they would keep those that are needed now from being made
+        self._send_spares_away()  # waiting cells would keep the kind that is needed now from being made
         return None
 
     def _send_spares_away(self) -> None:
@@ -221,7 +221,7 @@ class Helper:
         self._over = self._loop.create_future()
 
     async def tidied(self) -> None:
-        """Wait until the helper has cleared up after every command that has ended."""
+        """Wait until the helper has cleaned up after every command that has ended."""
         while any(running.done.done() for running in self._cells.values()):
             await asyncio.shield(self._over)
 
@@ -229,11 +229,11 @@ class Helper:
         if len(descriptors) == 2:
             self._spares.append(Spare(*detail, *descriptors))
             return
-        for descriptor in descriptors:  # there is no room for more
+        for descriptor in descriptors:  # no room for more descriptors
             os.close(descriptor)
 
     def _lose(self) -> None:
-        """The helper is gone. What it had not started never will be; what it had started dies with it."""
+        """The helper is gone. Commands that it had not started never begin; those that it had started die with it."""
         if self.dead:
             return
         self.dead = True
@@ -254,7 +254,7 @@ class Helper:
         self._starting.clear()
         if not self.probed.done():
             self.probed.set_exception(HelperDied("the sandbox helper died while starting"))
-            self.probed.exception()  # whoever waits is told; nobody waiting is no error
+            self.probed.exception()  # fetched so that an error for which nobody waits is not logged
 
     def _reap(self) -> None:
         self._loop.remove_reader(self._pidfd)
@@ -268,7 +268,7 @@ class Helper:
             running.kill()
         if self._under_way:
             await asyncio.wait([running.done for running in self._under_way], timeout=_CLOSE_SECONDS)
-        self._lose()  # without us it ends by itself
+        self._lose()  # the helper ends by itself once our socket is closed
         await asyncio.wait([self._gone], timeout=_CLOSE_SECONDS)
         if not self._gone.done():
             self._process.kill()
@@ -276,7 +276,7 @@ class Helper:
 
 
 def probe_helper() -> dict[str, str]:
-    """Start a helper only to ask what works here. Blocks; raises OSError if it does not answer."""
+    """Start a helper only to ask what works here. Blocks. Raises OSError if it does not answer."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours:
         with theirs:
@@ -293,7 +293,7 @@ def probe_helper() -> dict[str, str]:
 
 
 def raise_open_files() -> int:
-    """Let this process have the many descriptors that many commands need; returns what commands should have instead."""
+    """Raise our limit of open descriptors, which many commands need; returns the limit that commands get instead."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(_OPEN_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -1,22 +1,22 @@
-"""How much of the event loop's time goes to the output of commands while nobody waits for them: a fifth, for all together."""
+"""Limits the event loop's time for the output of commands that nobody waits for: to a fifth, for all of them together."""
 
 import time
 from types import TracebackType
 
-_WORK_SECONDS = 0.002  # read in pieces between which the loop does other work; then it rests
+_WORK_SECONDS = 0.002  # time for reading before the loop does other work; then the command rests
 _REST_FOR_WORK = 4
-_MOST_COUNTED = 0.02  # something else may have had the processor while we read: that is not held against the command
+_MOST_COUNTED = 0.02  # while we read, something else may have had the processor, for which the command is not to blame
 
 
 class Floods:
-    """The commands of one helper that rest now. The more there are, the longer each of them does."""
+    """The commands of one helper that rest now. The more there are, the longer each of them rests."""
 
     def __init__(self) -> None:
         self.resting = 0
 
 
 class Pace:
-    """Adds up the time spent reading what one command prints. One that prints little hardly ever comes to rest."""
+    """Adds up the time spent reading one command's output. A command that prints little hardly ever has to rest."""
 
     def __init__(self, floods: Floods) -> None:
         self._floods = floods
@@ -34,7 +34,7 @@ class Pace:
         return self._spent >= _WORK_SECONDS
 
     def rest(self) -> float:
-        """Begin to rest, for so many seconds; then comes `rested`."""
+        """Begin to rest. Returns for how many seconds; then call `rested`."""
         spent, self._spent = min(self._spent, _MOST_COUNTED), 0.0
         self._floods.resting += 1
         return spent * _REST_FOR_WORK * self._floods.resting

@@ -1,6 +1,6 @@
 """Turns a command into the helper's plan: whose rights, which environment, which limits.
 
-The command line that contains a command by bubblewrap, for kernels without Landlock.
+Also makes the command line of bubblewrap, for kernels without Landlock.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from understudy.sandbox.cell.plan import BUBBLEWRAP, FULL, LANDLOCK, PLAIN, Plan
 from understudy.sandbox.spec import Command, Containment
 from understudy.sandbox.taking import in_session_of_its_own
 
-# A shell of the sandbox executes the command, so that a missing program ends with 127 as it does elsewhere.
+# A shell inside the sandbox executes the command, so that a missing program gives exit code 127 as elsewhere.
 _EXECUTE = ("/bin/sh", "-c", 'exec "$@"', "sh")
 _COVERED = ("/run",)
 
@@ -37,10 +37,10 @@ def command_line(
     as_root: bool,
     seccomp: int,
 ) -> tuple[str, ...]:
-    """`roots`: what may be written; `as_root`: bubblewrap itself runs as root; `seccomp`: descriptor of the filter."""
+    """`roots`: where the command may write; `as_root`: bubblewrap itself runs as root; `seccomp`: descriptor of the filter."""
     words = [program, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--die-with-parent", "--cap-drop", "ALL"]
     if containment.network != "on":
-        words.append("--unshare-net")  # bubblewrap brings up a loopback of its own inside
+        words.append("--unshare-net")  # bubblewrap provides a loopback interface inside
     if as_root:
         words += ["--uid", "65534", "--gid", "65534"]
     words += ["--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/dev/shm", "--proc", "/proc", "--remount-ro", "/proc"]
@@ -75,7 +75,8 @@ def _temporary(private_tmp: str | None, roots: tuple[str, ...], workspace: str) 
 
 
 def protected_places(containment: Containment, roots: tuple[str, ...]) -> list[str]:
-    """Those that exist, by where links lead: bubblewrap mounts on no link, and would leave a folder behind for what is missing."""
+    """The existing ones, by their real paths: bubblewrap cannot mount on a link, and would leave a folder behind for a missing
+    one."""
     found: list[str] = []
     for name in containment.protected:
         paths = [name] if name.startswith("/") else [os.path.join(root, name) for root in roots]
@@ -94,14 +95,14 @@ def is_contained(command: Command) -> bool:
 
 
 def time_limit(command: Command) -> float | None:
-    """The command's own limit or the configured one, whichever is shorter."""
+    """The shorter of the command's own limit and the configured one."""
     configured = command.containment.limits.seconds if command.containment is not None else None
     limits = [seconds for seconds in (command.timeout, configured) if seconds is not None]
     return min(limits) if limits else None
 
 
 def impossible(command: Command) -> str | None:
-    """Why no system could execute this, whatever the sandbox."""
+    """Why no system could execute this command, in whatever sandbox."""
     if not command.argv or not command.argv[0]:
         return "the command is empty"
     if not os.path.isabs(command.cwd):
@@ -110,7 +111,7 @@ def impossible(command: Command) -> str | None:
 
 
 def _unspeakable(texts: Iterable[str]) -> str | None:
-    """Why the system cannot be told these."""
+    """Why these texts cannot be passed to the system."""
     for text in texts:
         if "\0" in text:
             return "an argument contains a NUL character"
@@ -122,7 +123,7 @@ def _unspeakable(texts: Iterable[str]) -> str | None:
 
 
 class _Environments:
-    """The latest environment, looked through and encoded once: one command after another has the same."""
+    """Keeps the latest environment, checked and encoded: consecutive commands usually have the same."""
 
     def __init__(self) -> None:
         self._checked: dict[str, str] = {}
@@ -160,7 +161,7 @@ def plain_plan(command: Command, open_files: int) -> Plan:
 
 
 def contained_plan(command: Command, containment: Containment, shape: str, open_files: int) -> Plan:
-    """Raises SandboxError where the command would have the rights of the machine's root."""
+    """Raises SandboxError if the command would have the rights of the machine's root."""
     for path in (*containment.writable_roots, *containment.masked, containment.private_tmp or "/"):
         if not os.path.isabs(path):
             raise SandboxError(f"{path!r} is to be contained by its absolute path")
@@ -179,7 +180,7 @@ def contained_plan(command: Command, containment: Containment, shape: str, open_
     limits = containment.limits
     network = containment.network
     if shape == LANDLOCK and network == "loopback":
-        network = "off"  # without a network namespace there is no loopback of its own
+        network = "off"  # without a network namespace there is no separate loopback
     return Plan(
         shape=shape,
         argv=_encode(command.argv),
@@ -211,7 +212,7 @@ def contained_plan(command: Command, containment: Containment, shape: str, open_
 
 
 def wrapped_plan(command: Command, containment: Containment, program: str, open_files: int) -> Plan:
-    """The plan for bubblewrap, which finds its filter at descriptor 4 and does the rest by itself."""
+    """The plan for bubblewrap, which reads its filter from descriptor 4 and does the rest itself."""
     plan = contained_plan(command, containment, BUBBLEWRAP, open_files)
     roots = tuple(os.fsdecode(root) for root in plan.roots)
     words = command_line(
@@ -226,7 +227,7 @@ def wrapped_plan(command: Command, containment: Containment, program: str, open_
     )
     plan.watched = _encode((*protected_places(containment, roots), *_masked_in(containment, roots)))
     plan.argv = _encode(words)
-    plan.cwd = b"/"  # bubblewrap changes to the command's folder inside
+    plan.cwd = b"/"  # bubblewrap changes to the command's folder itself
     return plan
 
 
@@ -235,12 +236,12 @@ def writable_roots(containment: Containment) -> tuple[str, ...]:
 
 
 def real_roots(command: Command, containment: Containment) -> tuple[str, ...]:
-    """The writable roots where they were pinned, those inside others among them."""
+    """The writable roots as they were pinned, including those inside others."""
     return _roots(containment, {place.spelled: place for place in places_of(command, containment)})
 
 
 def _roots(containment: Containment, places: dict[str, Place]) -> tuple[str, ...]:
-    """A root that is protected, or lies in what is, is as little for commands to write as for patches."""
+    """Leaves out roots that are protected or inside a protected path: neither commands nor patches may write there."""
     roots = dict.fromkeys(_real(root, places) for root in writable_roots(containment))
     if not roots:
         return ()
@@ -250,7 +251,7 @@ def _roots(containment: Containment, places: dict[str, Place]) -> tuple[str, ...
 
 
 def _missing_masked(containment: Containment, places: dict[str, Place]) -> list[str]:
-    """Those that Landlock cannot refuse, since nothing is there."""
+    """Masked paths that do not exist, so that Landlock cannot refuse them."""
     return [path for path in _masked_in(containment, _roots(containment, places)) if not os.path.lexists(path)]
 
 
@@ -259,7 +260,7 @@ def _masked_in(containment: Containment, roots: tuple[str, ...]) -> list[str]:
 
 
 def places_of(command: Command, containment: Containment) -> list[Place]:
-    """Where the command works, as the conversation has pinned it; what it has not, as it is now."""
+    """The folders in which the command works: as pinned by the conversation, or as they are now if it has not pinned them."""
     return resolve_places((workspace_of(command, containment), *writable_roots(containment)), containment.pinned)
 
 
@@ -275,7 +276,7 @@ def workspace_of(command: Command, containment: Containment) -> str:
 
 
 def environment_for(env: dict[str, str], private_tmp: str | None, shape: str, owner: tuple[int, int] | None) -> dict[str, str]:
-    """What the command's surroundings make necessary: its own temporary folder, the home of whose rights it has."""
+    """Adapt the environment to the command's own temporary folder, and to the home of the user whose rights it has."""
     changed = dict(env)
     if shape == LANDLOCK and private_tmp is not None:
         changed.update(dict.fromkeys(_TEMPORARY, private_tmp))
@@ -294,10 +295,9 @@ def environment_for(env: dict[str, str], private_tmp: str | None, shape: str, ow
 
 
 def temporary_folder_for(owner: tuple[int, int], folder: str, shape: str) -> str:
-    """The folder that root made, given to `owner`; another one where `owner` could not get there.
+    """Give the folder that root made to `owner`, or another one if `owner` could not reach it.
 
-    The full rung takes hold of the folder while it still is root. The others cannot, and the folder is usually beneath
-    the home of root.
+    The full rung opens the folder while it is still root. The other rungs cannot, and the folder is usually below root's home.
     """
     if shape != FULL and not _can_reach(owner[0], folder):
         name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
@@ -313,14 +313,14 @@ def temporary_folder_for(owner: tuple[int, int], folder: str, shape: str) -> str
 
 
 def remove_fallbacks(folders: Iterable[str]) -> None:
-    """Remove the folders that took the place of unreachable ones."""
+    """Remove the folders that replaced unreachable ones."""
     for folder in folders:
         if folder.startswith(_FALLBACK):
             trees.remove(folder)
 
 
 def _can_reach(uid: int, folder: str) -> bool:
-    """Whether `uid` may pass through every folder on the way. Groups are not counted: commands have none."""
+    """Whether `uid` may pass every folder on the way. Groups do not count, because commands have none."""
     for parent in Path(os.path.realpath(folder)).parents:
         entry = os.stat(parent)
         if not entry.st_mode & (0o100 if entry.st_uid == uid else 0o001):
@@ -330,7 +330,7 @@ def _can_reach(uid: int, folder: str) -> bool:
 
 @lru_cache(16)
 def _encode_once(words: tuple[str, ...]) -> list[bytes]:
-    """Of what one command after another has the same (30 µs of each). Nobody changes the list."""
+    """Encode words that consecutive commands share only once (30 µs each). Nobody may change the list."""
     return _encode(words)
 
 

@@ -1,7 +1,7 @@
-"""A conversation's own /tmp: what it may hold, judged once a command has ended, and its removal.
+"""A conversation's own /tmp: its limits, checked after each command, and its removal.
 
-While a command runs its watcher looks at the same limits, but a command can be quicker than that. What is over here is
-cleared, because it would be in everybody's way.
+While a command runs, its watcher checks the same limits, but a command can be quicker. A folder over its limits is cleared here,
+because it would stop every later command, too.
 """
 
 import asyncio
@@ -15,19 +15,19 @@ from understudy.sandbox.cell.plan import Plan
 logger = logging.getLogger(__name__)
 
 _MEGABYTE = 1 << 20
-_FRACTION = 16  # of a limit: what may be added before the folder is measured
-_FEW_FILES = 4096  # so many are counted after every command; more only if the disk has less free space than before
-_VERY_FEW_FILES = 16  # so few are counted without a thread, which would take longer to start
+_FRACTION = 16  # of a limit: how much may be added before the folder is measured
+_FEW_FILES = 4096  # files counted after every command; more only if the disk has less free space than before
+_VERY_FEW_FILES = 16  # files counted without a thread, which would take longer to start
 _MOST_KNOWN = 4096
-_PATIENCE = 2.0  # seconds that a caller waits for many files to be removed
+_PATIENCE = 2.0  # seconds that a caller waits for files to be removed
 _UNKNOWN: Room = (1 << 62, 1 << 62)
 
 
-_removals: set[asyncio.Task[bool]] = set()  # holds the tasks, which could be collected before they end otherwise
+_removals: set[asyncio.Task[bool]] = set()  # keeps the tasks from being garbage-collected before they end
 
 
 async def remove_folder(path: str) -> None:
-    """Remove the folder of a conversation that is deleted. It is gone at once; what was in it may take its time."""
+    """Remove the folder of a deleted conversation. It vanishes at once; removing its content may take longer."""
     folder = os.path.dirname(path)
     await asyncio.to_thread(trees.set_aside, path)
     task = asyncio.ensure_future(asyncio.to_thread(trees.remove_set_aside, folder))
@@ -85,7 +85,7 @@ class PrivateFolders:
         return True
 
     def _may_be_over(self, plan: Plan, before: Room) -> bool:
-        """Judged by how much less the disk has free. It may be wrong either way, because others use the disk too."""
+        """Judged by the disk's free space. May be wrong either way, because others use the disk, too."""
         path = plan.private_tmp
         now, added = room(path), self._added.get(path, _UNKNOWN)
         added = (added[0] + max(0, before[0] - now[0]), added[1] + max(0, before[1] - now[1]))

@@ -1,6 +1,6 @@
-"""Which ways to contain a command work on this machine, which one is taken, and what each leaves open.
+"""Which ways to contain a command work on this machine, which one is used, and what each of them leaves open.
 
-full -> landlock -> bubblewrap -> refuse; never a silent step down to nothing.
+Tried in this order: full, landlock, bubblewrap. If none works, commands are refused, never run without containment.
 """
 
 import os
@@ -44,7 +44,7 @@ _INSTALL: dict[RungName, str] = {
 
 @dataclass(frozen=True)
 class Rung:
-    """One way to contain commands: whether it works here and if not why, what it leaves open, what would make it work."""
+    """One way to contain commands: whether it works here, if not why, what it leaves open, and what would make it work."""
 
     name: RungName
     available: bool
@@ -58,7 +58,7 @@ def make_rung(name: RungName, reason: str, *, also_weaker: tuple[str, ...] = ())
 
 
 def rungs_from(probed: Mapping[str, str], bubblewrap: str) -> tuple[Rung, ...]:
-    """`probed`: what the helper found; `bubblewrap`: why it does not work, or nothing."""
+    """`probed`: what the helper found; `bubblewrap`: why that does not work, or empty."""
     notes = probed["notes"]
     shared = ("processes of the surrounding container are visible in /proc",) if "shared proc" in notes else ()
     return (
@@ -69,7 +69,7 @@ def rungs_from(probed: Mapping[str, str], bubblewrap: str) -> tuple[Rung, ...]:
 
 
 def _of_root() -> tuple[str, ...]:
-    """What a server of root cannot do without user namespaces."""
+    """What a server run by root cannot do without user namespaces."""
     if os.geteuid() != 0:
         return ()
     return ("commands in a folder that belongs to root are refused, because they would run as root",)
@@ -115,7 +115,7 @@ def find_bubblewrap() -> str | None:
 
 
 def try_bubblewrap() -> str:
-    """Why bubblewrap does not work here, or nothing. Takes some milliseconds."""
+    """Why bubblewrap does not work here, or empty. Takes some milliseconds."""
     program = find_bubblewrap()
     if program is None:
         return "bwrap is not installed"
@@ -130,7 +130,7 @@ def try_bubblewrap() -> str:
 
 
 def describe_rungs() -> tuple[Rung, ...]:
-    """Every rung of this platform, tried now. Blocks for some tens of milliseconds: for `doctor`, not for the server."""
+    """Try every rung of this platform now. Blocks for some tens of milliseconds: for `doctor`, not for the server."""
     if sys.platform == "darwin":
         return (make_rung("seatbelt", "" if os.path.exists("/usr/bin/sandbox-exec") else "there is no /usr/bin/sandbox-exec"),)
     if sys.platform != "linux":

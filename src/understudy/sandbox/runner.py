@@ -1,9 +1,8 @@
-"""Running commands, contained or not: the one door that the rest of the program uses.
+"""Runs commands, contained or not: the rest of the program uses only this.
 
-Whether to change what stands at a path would take off what keeps a running command from it.
-
-A mount lies over each protected name in a command's roots. It falls off when the name is replaced or removed, so whoever of us is
-about to do that ends the command first. The process above the command sees what others do (`cell/exposure.py`).
+Also tells which running commands a change of a file would set free. A mount covers each protected name in a command's roots, and
+the kernel drops it when the name is replaced or removed. So before we change such a name ourselves, we end the command. When others
+change one, the process above the command notices (`cell/exposure.py`).
 """
 
 import asyncio
@@ -40,14 +39,14 @@ from understudy.sandbox.spec import NOT_RUN, Command, CommandResult, RungName
 
 
 def covers(plan: Plan, path: bytes) -> bool:
-    """`path`: real and absolute; what stands there is to be made, replaced or removed."""
+    """Whether creating, replacing or removing `path` (real and absolute) would uncover something for the command."""
     if plan.shape not in (FULL, BUBBLEWRAP):
         return False  # nothing is mounted
     return any(path == kept or beneath(kept, path) or (beneath(path, kept) and is_placeholder(kept)) for kept in _kept(plan))
 
 
 def _kept(plan: Plan) -> Iterator[bytes]:
-    """Every path at which something is mounted, by its name and by where links lead."""
+    """Every path with a mount on it, by its name and by its real path."""
     for path in _named(plan):
         if any(beneath(path, root) and path != root for root in plan.roots) and os.path.lexists(path):
             yield path
@@ -63,7 +62,7 @@ logger = logging.getLogger(__name__)
 
 
 class Sandbox:
-    """Runs commands through one helper process, which is started when first needed and again should it die."""
+    """Runs commands through one helper process, started at the first use, and again if it dies."""
 
     def __init__(self, *, rung: RungName | None = None) -> None:
         """`rung` forces one way to contain commands, as the environment variable UNDERSTUDY_SANDBOX_RUNG does."""
@@ -82,8 +81,8 @@ class Sandbox:
             self._ready()
 
     def hold(self, until: float) -> None:
-        """At that time (of the clock that always goes on) all commands end, unless it is put off before: the helper sees to it, so
-        that they do while this process stands still.
+        """All commands end at that time (of the monotonic clock) unless a later time is set before. The helper ends them, so it
+        happens even while this process is suspended.
         """
         self._held = until
         if self._helper is not None and not self._helper.dead:
@@ -91,26 +90,26 @@ class Sandbox:
 
     @property
     def rung(self) -> Rung:
-        """How commands are contained here. Raises SandboxError if they cannot be. The first time this may block a little."""
+        """How commands are contained here. Raises SandboxError if they cannot be. The first call may block briefly."""
         if self._rung is None:
             self._rung = choose(describe_rungs(), self._forced)
         return self._rung
 
     @property
     def helper_pid(self) -> int | None:
-        """The helper process, for diagnosis; None if there is none now."""
+        """The helper process, for diagnosis; None if there is none."""
         return None if self._helper is None or self._helper.dead else self._helper.pid
 
     @property
     def spares(self) -> tuple[int, ...]:
-        """The processes that wait for the next commands, for diagnosis; the last is used first."""
+        """The processes that wait for the next commands, for diagnosis; the last one is used first."""
         return () if self._helper is None else self._helper.spares
 
     async def run(self, command: Command, on_output: OnOutput) -> CommandResult:
-        """Run to the end. However this is left, nothing that the command started is still running.
+        """Run a command to its end. However this call is left, nothing that the command started still runs.
 
-        A command that cannot be contained is not run: the result says so. `on_output` gets what the command writes, as it
-        is read; what it raises ends the command and is raised here.
+        A command that cannot be contained is not run; the result says so. `on_output` gets the output as it is read; an error that
+        it raises ends the command and is raised here.
         """
         if (reason := impossible(command)) is not None:
             return CommandResult(NOT_RUN, 0.0, spawn_error=reason)
@@ -118,10 +117,10 @@ class Sandbox:
             return await self._run_elsewhere(command, on_output)
         try:
             plan = await self._plan(command)
-            if plan.shape != FULL:  # placeholders are covered in a cell, but would be in the way of this one
+            if plan.shape != FULL:  # in a cell placeholders are covered, but other commands would stumble over them
                 await self.tidied()
             room = self._private_folders.before(plan)
-            # What a cell needs is set up while the intent goes to disk. Other ways to run need nothing before they start.
+            # A cell is set up while the intent goes to disk. Other rungs need no preparation.
             plan.held = command.clearance is not None and plan.shape == FULL
             running = self._start(plan, command, on_output) if plan.held else None
         except (SandboxError, HelperDied, OSError) as error:
@@ -145,19 +144,19 @@ class Sandbox:
             raise
 
     def _judge_later(self, plan: Plan, room: Room | None) -> None:
-        """Nobody waits for the result any more, but what is in the way is to be cleared all the same."""
+        """Clear an overfull private /tmp, although nobody waits for the result any more."""
         task = asyncio.ensure_future(self._private_folders.after(plan, room))
         self._clearing.add(task)
         task.add_done_callback(self._clearing.discard)
 
     def covering(self, paths: Iterable[str]) -> tuple[RunningCommand, ...]:
-        """Commands that are kept from what stands at one of these paths, as long as nobody changes what stands there."""
+        """The commands that a change at one of these paths would set free."""
         running = () if self._helper is None else self._helper.under_way
         changed = list(map(os.fsencode, paths)) if running else []
         return tuple(each for each in running if any(covers(each.plan, path) for path in changed))
 
     async def end_covering(self, paths: Sequence[str], why: str) -> None:
-        """End them, and wait until nothing of them is left."""
+        """End these commands, and wait until nothing is left of them."""
         while found := self.covering(paths):
             for running in found:
                 running.end_for(why)
@@ -165,7 +164,7 @@ class Sandbox:
             await self.tidied()
 
     async def tidied(self) -> None:
-        """Wait until nothing is left of the commands that have ended: a moment after their results at most."""
+        """Wait until ended commands are cleaned up, which takes at most a moment after their results."""
         if self._helper is not None:
             await self._helper.tidied()
 
@@ -203,7 +202,7 @@ class Sandbox:
         return running
 
     def _begin(self, plan: Plan, command: Command, on_output: OnOutput) -> RunningCommand:
-        helper = self._ready()  # it may have died meanwhile
+        helper = self._ready()  # the helper may have died meanwhile
         taken = () if command.input is None else (os.dup(command.input),)
         if plan.shape != BUBBLEWRAP or command.containment is None:
             return helper.start(plan, on_output, taken, control=command.control)
@@ -215,7 +214,7 @@ class Sandbox:
     def _ready(self) -> Helper:
         is_over = self._held is not None and self._held <= time.monotonic()
         if self._helper is not None and is_over:
-            self._helper.leave()  # as it is about to do by itself
+            self._helper.leave()  # it is about to end by itself anyway
             self._held = None
         if self._helper is None or self._helper.dead:
             self._open_files = self._open_files or raise_open_files()

@@ -1,4 +1,4 @@
-"""One command under way, seen from the server: its output, its end, and how to bring that about."""
+"""One running command, as the server sees it: its output, its end, and ways to end it."""
 
 import asyncio
 import errno
@@ -25,15 +25,15 @@ _READS_PER_TURN = 4
 _PIPE_SIZE = 1 << 18
 _ANSWER_SECONDS = 0.1
 _SWEEP_SECONDS = 2.5  # longer than a watching process needs to end its charges
-_LOST_SECONDS = 5.0  # in case somebody else holds the pipe
+_LOST_SECONDS = 5.0  # in case another process holds the pipe open
 _F_SETPIPE_SZ = 1031
 _LIMITS: dict[str, LimitName] = {"memory": "memory", "disk": "disk", "processes": "processes", "tmp": "tmp"}
 
 
 class RunningCommand:
-    """One command under way, moved on by the event loop and by nobody's task, so that no cancellation can strand it."""
+    """One running command. The event loop drives it rather than a task, so that no cancellation can leave it behind."""
 
-    argv: tuple[str, ...] = ()  # as it was wanted; the plan may have more words
+    argv: tuple[str, ...] = ()  # as the caller gave it; the plan's may be longer
     owner = ""  # see `Command`
 
     def __init__(
@@ -44,21 +44,22 @@ class RunningCommand:
         control: Control | None = None,
         floods: Floods | None = None,
     ) -> None:
-        """`control`: it may run for long. While nobody waits for it, it shares little of our time with other such `floods`."""
+        """`control`: the command may run for long. While nobody waits for it, it shares little of our time with other such
+        `floods`."""
         self._loop = loop
         self._control = control
         self._master = -1  # of its terminal
         self._pace = Pace(floods or Floods())
         self._rest: asyncio.TimerHandle | None = None
         self.plan = plan
-        self.covers: list[bytes] = []  # placeholders that it made; the helper removes them
+        self.covers: list[bytes] = []  # placeholders that the command's cell made; the helper removes them
         self._on_output = on_output
         self._began = loop.time()
         self._pidfd = -1
         self._held = plan.held
         self._timed_out = False
         self._killed = False
-        self._to_stop = False  # said before the helper told of the start
+        self._to_stop = False  # asked before the helper reported the start
         self._ended_for: str | None = None
         self._failure: BaseException | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -81,7 +82,7 @@ class RunningCommand:
             loop.add_reader(reader, self._read, reader)
 
     def started(self, pidfd: int) -> None:
-        if self._closed:  # a quick command may have told its end before the helper told its start
+        if self._closed:  # a quick command may report its end before the helper reports its start
             os.close(pidfd)
             return
         self._pidfd = pidfd
@@ -92,14 +93,14 @@ class RunningCommand:
             self.stop()
 
     def release(self) -> None:
-        """Let a command begin that was held."""
+        """Let a held command begin."""
         if self._held and not self._closed:
             self._held = False
             self._began = self._loop.time()
             self._order(BEGIN)
 
     def lose(self) -> None:
-        """The helper died before it told of a start. If there was one after all, its end closes the status pipe."""
+        """The helper died before it reported a start. If the command started after all, its end closes the status pipe."""
         self._lost = True
         if self._status_ended:
             self._finish_lost()
@@ -114,7 +115,7 @@ class RunningCommand:
         self._finish()
 
     def fail(self, message: str) -> None:
-        """It was never started."""
+        """The command was never started."""
         self._close()
         self._settle(CommandResult(NOT_RUN, self._loop.time() - self._began, setup_error=message))
 
@@ -123,7 +124,7 @@ class RunningCommand:
             self._timer = self._loop.call_later(seconds, self._expire)
 
     def kill(self) -> None:
-        """End it and all that it started, at once; `done` tells when that is so."""
+        """Kill it and all that it started, at once; `done` tells when they are gone."""
         self._killed = True
         if self._pidfd >= 0:
             self._kill()
@@ -133,12 +134,12 @@ class RunningCommand:
         self.stop()
 
     def end_for(self, why: str) -> None:
-        """Stop it for something that it has not done."""
+        """Stop it for a reason that is not its fault."""
         self._ended_for = self._ended_for or why
         self.stop()
 
     def stop(self) -> None:
-        """Ask it to end; a moment later it is ended."""
+        """Ask it to end; a moment later it is killed."""
         if self._closed:
             return
         if self._pidfd < 0:
@@ -150,17 +151,18 @@ class RunningCommand:
         self._timer = self._loop.call_later(self.plan.grace_seconds, self._kill)
 
     def _kill(self) -> None:
-        self._killed = True  # also where its time is over: should the watching process not answer, it is us who kill it
+        self._killed = True  # counts as killed even after its time limit: if the watching process does not answer, we kill it
         if self._timer is not None:
             self._timer.cancel()
-        # The watching process ends everything and tells when that is done: sooner than the kernel would have taken its
-        # namespaces apart. Where it is number 1, killing it does the same, more slowly, and even if it does not answer.
+        # The watching process kills everything and reports when that is done, sooner than the kernel would tear down the
+        # namespaces. If it
+        # is number 1, killing it has the same effect, but slower, and works even if it does not answer.
         self._order(END)
         patience = _ANSWER_SECONDS if self.plan.shape == FULL else _SWEEP_SECONDS
         self._timer = self._loop.call_later(patience, self._kill_watcher)
 
     def _order(self, order: bytes) -> None:
-        with suppress(OSError):  # then it has ended already
+        with suppress(OSError):  # it may have ended already
             os.write(self._status, order)
 
     def _kill_watcher(self) -> None:
@@ -205,7 +207,7 @@ class RunningCommand:
             return
         try:
             self._on_output(stream, chunk)
-        except Exception as error:  # it is the caller's: end the command and raise it where the caller waits
+        except Exception as error:  # raised by the caller's `on_output`: end the command, and raise it where the caller waits
             self._failure = error
             self.kill()
 
@@ -214,11 +216,11 @@ class RunningCommand:
             block = self._receive()
         except BlockingIOError:
             return
-        except ConnectionResetError:  # it has ended without reading our last order
+        except ConnectionResetError:  # the process has ended without reading our last order
             block = b""
         self._report += block
         if not block:
-            self._loop.remove_reader(self._status)  # the watching process is going; `_ended` follows
+            self._loop.remove_reader(self._status)  # the watching process is ending; `_ended` comes next
             self._status_ended = True
             if self._lost:
                 self._finish_lost()
@@ -246,11 +248,11 @@ class RunningCommand:
             self._control.attach(self._loop, master)
 
     def _ended(self) -> None:
-        """The watching process is gone, and with it everything it watched."""
+        """The watching process is gone, and everything that it watched."""
         self._loop.remove_reader(self._pidfd)
         while block := self._receive_some():
             self._report += block
-        if not _is_final(self._report):  # it may not have come to telling us all its placeholders
+        if not _is_final(self._report):  # it may have ended before it reported all its placeholders
             placeholder.remove_all(self.plan.roots, self.plan.protected)
         self._finish()
 
@@ -261,7 +263,7 @@ class RunningCommand:
             return b""
 
     def _finish(self) -> None:
-        """Nothing of the command runs any more, so what is in the pipes now is all there will be."""
+        """Nothing of the command runs any more, so the pipes contain the rest of its output."""
         for reader in list(self._readers):
             self._drain(reader)
         self._close()
@@ -272,7 +274,7 @@ class RunningCommand:
         self._settle(result if self._ended_for is None else replace(result, ended_for=self._ended_for))
 
     def _drain(self, reader: int) -> None:
-        left = _PIPE_SIZE * 4  # in case somebody else holds the other end
+        left = _PIPE_SIZE * 4  # in case another process holds the other end open
         while left > 0 and (chunk := _read_output(reader)):
             left -= len(chunk)
             self._pass_on(self._readers[reader], chunk)
@@ -286,7 +288,7 @@ class RunningCommand:
         for line in report:
             word, _, rest = line.partition(" ")
             match word:
-                case "failed":  # said only where nothing was executed
+                case "failed":  # reported only if nothing was executed
                     return CommandResult(NOT_RUN, duration, setup_error=f"the sandbox could not be set up: {rest}")
                 case "chdir" | "exec":
                     spawn_error = f"{os.strerror(int(rest))} (os error {rest})"
@@ -347,25 +349,25 @@ class RunningCommand:
 
 
 def _retrieve(done: "asyncio.Future[CommandResult]") -> None:
-    """Whoever waits is told; that nobody waits any more is no reason for a message in the log."""
+    """Fetch the error, so that asyncio does not log it when nobody waits any more."""
     if not done.cancelled():
         done.exception()
 
 
 def _read_output(reader: int) -> bytes | None:
-    """None: nothing now. Nothing at all comes once every writer has closed it."""
+    """Returns None if there is no output now, and b"" once all writers have closed the pipe."""
     try:
         return os.read(reader, _CHUNK)
     except BlockingIOError:
         return None
     except OSError as error:
-        if error.errno != errno.EIO:  # how a terminal says it
+        if error.errno != errno.EIO:  # a terminal reports its end so
             raise
         return b""
 
 
 def _is_final(report: bytes) -> bool:
-    """Whether the watching process has said how it all ended: it does so when nothing is left."""
+    """Whether the watching process has reported the end, which it does once nothing is left."""
     if not report.endswith(b"\n"):
         return False
     last = report.splitlines()[-1]
@@ -373,7 +375,7 @@ def _is_final(report: bytes) -> bool:
 
 
 def _make_channels() -> list[tuple[int, int]]:
-    """Pipes for stdout and stderr, and a pair of sockets to talk with the process above the command."""
+    """Pipes for stdout and stderr, and a pair of sockets to talk to the process above the command."""
     channels: list[tuple[int, int]] = []
     try:
         channels += [os.pipe(), os.pipe()]
@@ -389,4 +391,4 @@ def _enlarge(pipe: int) -> None:
     try:
         fcntl.fcntl(pipe, _F_SETPIPE_SZ, _PIPE_SIZE)
     except OSError:
-        pass  # this user has many pipes already; the usual size works as well
+        pass  # this user has many pipes already; the usual size works, too

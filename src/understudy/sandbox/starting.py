@@ -1,6 +1,4 @@
-"""Starting processes so that nothing of them is left: should whoever starts one be cancelled, and workers of ours that can be
-killed at any moment.
-"""
+"""Starts processes so that none is left over when the caller is cancelled; also workers that can be killed at any moment."""
 
 import asyncio
 import os
@@ -12,10 +10,10 @@ from typing import Any
 
 
 async def start_process(*argv: str, **options: Any) -> asyncio.subprocess.Process:
-    """As `asyncio.create_subprocess_exec`, in a session of its own.
+    """Like `asyncio.create_subprocess_exec`, in a session of its own.
 
-    The process runs before that returns. When cancelled there, the event loop ends at most that one process and waits for none;
-    here its whole group is over before the cancellation goes on.
+    The process may run before that call returns. When cancelled there, asyncio kills at most that one process and does not wait;
+    this function ends the whole group before the cancellation goes on.
     """
     starting = asyncio.ensure_future(asyncio.create_subprocess_exec(*argv, start_new_session=True, **options))
     try:
@@ -29,21 +27,21 @@ async def start_process(*argv: str, **options: Any) -> asyncio.subprocess.Proces
 
 
 def signal_group(group: int, number: signal.Signals) -> None:
-    """Nothing happens where it is gone."""
+    """Does nothing if the group is gone."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(group, number)
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerResult:
-    code: int  # negative: the signal that ended it
+    code: int  # negative: killed by this signal
     out: bytes
     err: str
 
 
 async def run_worker(module: str, job: bytes, seconds: float) -> WorkerResult | None:
-    """None where it had to be killed, because its time was over."""
-    worker = await start_process(  # in a session of its own: a Ctrl-C at the terminal is for us
+    """None if it had to be killed because its time was over."""
+    worker = await start_process(  # in a session of its own, because a Ctrl-C at the terminal is meant for us
         *(sys.executable, "-I", "-X", "utf8", "-m", module),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
@@ -64,7 +62,7 @@ async def run_worker(module: str, job: bytes, seconds: float) -> WorkerResult | 
 
 
 async def converse(worker: asyncio.subprocess.Process, job: bytes) -> tuple[bytes, bytes]:
-    """As `Process.communicate`, which fails where the process is killed before it is given anything, on the event loop uvloop."""
+    """Like `Process.communicate`, which fails on uvloop if the process is killed before it gets its input."""
     assert worker.stdin
     assert worker.stdout
     assert worker.stderr
@@ -74,7 +72,7 @@ async def converse(worker: asyncio.subprocess.Process, job: bytes) -> tuple[byte
 
 
 async def _feed(pipe: asyncio.StreamWriter, job: bytes) -> None:
-    with suppress(OSError, RuntimeError):  # the process is gone; uvloop's word for a closed pipe is the second
+    with suppress(OSError, RuntimeError):  # the process is gone; uvloop raises RuntimeError for a closed pipe
         pipe.write(job)
         await pipe.drain()
         pipe.close()

@@ -1,4 +1,4 @@
-"""Gives a program its terminal where nothing of ours is between: inside bubblewrap, and on systems other than Linux."""
+"""Gives a program its terminal if no process of ours does that: inside bubblewrap, and on systems other than Linux."""
 
 import os
 import sys
@@ -18,9 +18,9 @@ except OSError as error:
 
 
 def in_session_of_its_own() -> tuple[str, ...]:
-    """What goes before a command line inside bubblewrap: Ctrl-C is then for the command alone, and not for bubblewrap."""
+    """Words to put before a command line inside bubblewrap, so that Ctrl-C reaches only the command and not bubblewrap."""
     program = next((path for path in _SETSID if os.path.exists(path)), None)
-    if program is None:  # our own Python may be out of reach for the workspace's owner
+    if program is None:  # the workspace's owner may not be able to run our own Python
         raise SandboxError(
             "bubblewrap gives terminals to commands by the program setsid, which is not installed (package util-linux)"
         )
@@ -28,5 +28,5 @@ def in_session_of_its_own() -> tuple[str, ...]:
 
 
 def at_head_of_session() -> tuple[str, ...]:
-    """What goes before the command line of a process that heads a session already."""
+    """Words to put before the command line of a process that already leads a session."""
     return (sys.executable, "-I", "-S", "-c", _TAKE)

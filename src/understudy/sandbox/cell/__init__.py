@@ -1,5 +1,5 @@
-"""What runs in the helper process: it starts, confines, watches and ends commands.
+"""Runs in the helper process: starts, confines, watches and ends commands.
 
-Standard library only, and nothing of the rest of the package: the helper is a bare interpreter that
-imports this folder by itself, so it starts fast, stays small and has no secret in its memory.
+Uses only the standard library and nothing else of the package: the helper is a bare interpreter that imports only this folder, so
+that it starts fast, stays small and has no secrets in its memory.
 """

@@ -15,7 +15,7 @@ _programs: dict[tuple[str, bool, bool], bytes] = {}
 
 
 def filter_program(network: str, *, own_namespaces: bool, unix_sockets: bool = False) -> bytes:
-    """The seccomp program, built once per kind (in the helper, so that its children find it ready)."""
+    """The seccomp program, built once per kind, in the helper, so that its children inherit it."""
     key = (network, own_namespaces, unix_sockets)
     if key not in _programs:
         _programs[key] = seccomp.program(
@@ -25,12 +25,12 @@ def filter_program(network: str, *, own_namespaces: bool, unix_sockets: bool = F
 
 
 def limit(plan: Plan, *, running: int = 0) -> None:
-    """Set the resource limits; `running` counts what already belongs to this user, where the kernel counts per user."""
+    """Set the resource limits. `running`: processes that this user already has, where the kernel counts per user."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if plan.processes:
         _lower(resource.RLIMIT_NPROC, plan.processes + running)
     if plan.memory_mb:
-        # Not RLIMIT_AS: node, Go and Java reserve far more than they use. This counts what can be written.
+        # Not RLIMIT_AS: node, Go and Java reserve far more than they use. This limit counts writable memory.
         _lower(resource.RLIMIT_DATA, plan.memory_mb * _MEGABYTE)
     if plan.file_mb:
         _lower(resource.RLIMIT_FSIZE, plan.file_mb * _MEGABYTE)
@@ -51,7 +51,7 @@ def _lower(kind: int, value: int) -> None:
 
 
 def processes_of(uid: int) -> int:
-    """How many tasks `uid` has, as RLIMIT_NPROC counts them."""
+    """How many tasks `uid` has, counted as RLIMIT_NPROC does."""
     count = 0
     for name in os.listdir(b"/proc"):
         if not name.isdigit():
@@ -65,9 +65,9 @@ def processes_of(uid: int) -> int:
 
 
 def restrict(plan: Plan, abi: int, kept: KeptRules) -> "Need | None":
-    """Give up, for good, what the plan does not grant. Raises OSError; then nothing may be executed.
+    """Give up for good what the plan does not grant. Raises OSError; then nothing may be executed.
 
-    `kept`: rulesets from which a full cell may take one. Returns what it had to make instead, where the next could take that.
+    `kept`: rulesets from which a full cell may take one. Returns the ruleset that it had to make, if the next cell could use that.
     """
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     full = plan.shape == FULL
@@ -76,7 +76,7 @@ def restrict(plan: Plan, abi: int, kept: KeptRules) -> "Need | None":
         _restrict_files_without_mounts(plan, abi)
     elif abi >= landlock.WITH_MOVES:
         need = _restrict_files(plan, abi, kept)
-    if not full:  # a cell has done so when it moved in
+    if not full:  # a full cell did so when it moved in
         kernel.drop_bounding_set()
     kernel.drop_capabilities()
     kernel.install_filter(filter_program(plan.network, own_namespaces=full, unix_sockets=plan.unix_sockets))
@@ -84,10 +84,10 @@ def restrict(plan: Plan, abi: int, kept: KeptRules) -> "Need | None":
 
 
 def _restrict_files(plan: Plan, abi: int, kept: KeptRules) -> "Need | None":
-    """Mounts hide what is masked, but fall off when somebody outside replaces it; and nothing can be mounted where nothing is.
+    """Refuse reading outside the roots, except beside the masked paths.
 
-    So outside the roots reading is refused too, but for what stands beside the masked paths now. Inside a root that
-    would keep the command from reading what it writes itself: there the mounts, and placeholders, are all there is.
+    Mounts hide masked paths, but the kernel drops a mount when others replace what it covers, and a missing path cannot be covered.
+    Inside a root this rule would keep the command from reading its own new files, so there only mounts and placeholders help.
     """
     hidden = [path for path in plan.masked if not beneath_any(path, [*plan.roots, *kept.covered])]
     reading = landlock.READ_FILE if hidden else 0
@@ -105,7 +105,7 @@ def _restrict_files(plan: Plan, abi: int, kept: KeptRules) -> "Need | None":
         if taken is None:
             allow_reading_beside(rules, hidden)
         else:
-            for path in kept.own:  # the only names beside the ways that differ between cells
+            for path in kept.own:  # the only names beside the masked paths that differ between cells
                 if path not in (b"/dev", *changing):
                     rules.allow(path, reading, follow=False)
     rules.enforce()
@@ -124,9 +124,9 @@ def _restrict_files_without_mounts(plan: Plan, abi: int) -> None:
             rules.allow_opened(opened[path], landlock.changes(abi))
     for descriptor in opened.values():
         os.close(descriptor)
-    if plan.private_tmp:  # usually inside our own masked state
+    if plan.private_tmp:  # it is usually inside our own masked state
         rules.allow(plan.private_tmp, landlock.changes(abi) | reading)
-    for name in _DEVICES:  # and no others: the terminals of this user are among them
+    for name in _DEVICES:  # only these: the folder also has this user's terminals
         rules.allow(b"/dev/" + name, landlock.DEVICE | reading)
     if plan.own_terminal:
         rules.allow(plan.own_terminal, landlock.DEVICE | reading)

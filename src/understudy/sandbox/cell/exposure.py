@@ -1,7 +1,7 @@
-"""Sees when somebody outside takes away what protects or hides a name in a writable root.
+"""Notices when another program removes what protects or hides a name in a writable root.
 
-A mount lies on what stands at a name, not on the name. When that is replaced or removed from outside the cell, the kernel drops the
-mount; when it is renamed, the mount goes along. Either way the name is free for the command, so its watcher ends it.
+A mount covers the file behind a name, not the name. When programs outside replace or remove that file, the kernel drops the mount;
+when they rename it, the mount moves along. Either way the command could use the name, so its watcher ends it.
 """
 
 import os
@@ -13,25 +13,24 @@ from understudy.places.walking import ANYTHING
 from . import kernel
 from .orders import CHANGED, READABLE, Orders
 
-_INTERVAL = 0.25  # seconds; for what the kernel does not tell
+_INTERVAL = 0.25  # seconds; for changes that the kernel does not report
 _IDLE = 3600.0
-_CLOSED = (-1, -1)  # where we may not look: the command may have seen to that
-_EVENTS = 1 << 14  # bytes of them that are read at once: they only say that it is time to look
+_CLOSED = (-1, -1)  # stands for a place where we may not look: the command may have closed it
+_EVENTS = 1 << 14  # bytes to read at once: events only say that it is time to look
 
-# What was mounted on a name in a root: its path, the open folder that it is in, its name there, and what is seen there since, by
-# device and inode.
+# A mount on a name in a root: its path, the open folder with the name, the name, and the device and inode seen there since.
 Kept = tuple[bytes, int, bytes, "tuple[int, int]"]
 
 
 class Hints:
-    """Descriptors by which the kernel tells that something may have happened."""
+    """Descriptors by which the kernel signals that something may have happened."""
 
     def __init__(self) -> None:
         self._told_by: dict[int, int] = {}
         self._complete = True
 
     def open(self, path: bytes) -> int:
-        """A file of /proc that tells of changes; -1 where it cannot be opened."""
+        """Open a file of /proc that signals changes; -1 if that fails."""
         try:
             opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -41,7 +40,7 @@ class Hints:
         return opened
 
     def watch(self, folders: "list[bytes]", events: int) -> None:
-        """There may be too many watchers on the machine, and a folder may be closed to us."""
+        """May fail: there may be too many watchers on the machine, or a folder may be closed to us."""
         try:
             watcher = kernel.folder_watcher()
         except OSError:
@@ -63,13 +62,13 @@ class Hints:
             orders.also(descriptor, event)
 
     def rest(self, orders: Orders) -> None:
-        """Until `wake`, what happens in folders wakes nobody; it is not lost. A dropped mount still does."""
+        """Until `wake`, events in folders are kept but wake nobody. A dropped mount still does."""
         for descriptor, event in self._told_by.items():
             if event == READABLE:
                 orders.without(descriptor)
 
     def given(self, ready: "list[int]") -> bool:
-        """Whether there was one among what is ready; it is taken."""
+        """Whether one of these is ready; takes its events."""
         told = [descriptor for descriptor in ready if descriptor in self._told_by]
         for descriptor in told:
             if self._told_by[descriptor] == READABLE:
@@ -85,24 +84,25 @@ def _drain(descriptor: int) -> None:
 
 
 class NameWatch:
-    """From outside: whether the same things stand at these paths as in the beginning. A placeholder is nothing."""
+    """For use outside a cell: whether these paths still lead to the same files as in the beginning. A placeholder counts as
+    nothing."""
 
     def __init__(self, paths: "list[bytes]") -> None:
         self.hints = Hints()
-        self.interval = _INTERVAL if paths else _IDLE  # always: a folder further up may be moved too
-        if paths:  # before the first look, so that nothing happens between the two
+        self.interval = _INTERVAL if paths else _IDLE  # always, because a folder further up may be moved, too
+        if paths:  # watch before the first look, so that nothing falls between the two
             events = kernel.IN_MOVED_FROM | kernel.IN_MOVED_TO | kernel.IN_CREATE | kernel.IN_DELETE
             self.hints.watch(sorted({os.path.dirname(path) for path in paths}), events)
         self._before = {path: _identity(path) for path in paths}
         self._held = [each for each in map(_hold, paths) if each is not None]
 
     def exposed(self) -> "bytes | None":
-        """A path at which something else stands now."""
+        """A path that now leads to something else."""
         return next((path for path, before in self._before.items() if _identity(path) != before), None)
 
 
 def _hold(path: bytes) -> "int | None":
-    """An inode that somebody has open is not given to another file, which would then look like it."""
+    """Keep the file open, so that no other file can get the same inode and look like it."""
     try:
         return os.open(path, ANYTHING)
     except OSError:
@@ -120,16 +120,16 @@ def _identity(path: bytes) -> "tuple[int, int] | None":
 
 
 class MountWatch:
-    """In a cell: whether everything is still there that was mounted on names in the roots. Nothing more can be mounted there.
+    """For use inside a cell: whether every mount on a name in the roots is still in place. Nothing new can be mounted there.
 
-    The kernel tells of a mount that it drops by the table of mounts, and of a name that is moved away by its folder. We do not
-    ask for anything else that happens in those folders, so a command that works there seldom wakes us. A mount goes along with
-    what it lies on, so there may be another one of ours now, which keeps the command from less.
+    The kernel signals a dropped mount by the table of mounts, and a name that was moved away by its folder. Other events in those
+    folders are not watched, so a command that works there seldom wakes us. Since a mount moves along with what it covers, another
+    of our mounts may be on the name now, which would protect less.
     """
 
     def __init__(self, mounted: "list[Kept]") -> None:
         self._mounted = mounted
-        self._numbers: dict[bytes, int] = {}  # of the mounts, from the first look on
+        self._numbers: dict[bytes, int] = {}  # the id of each mount, from the first look on
         self._table = -1
         self.hints = Hints()
         if mounted:
@@ -139,7 +139,7 @@ class MountWatch:
         self.interval = _IDLE if self.hints.complete else _INTERVAL
 
     def exposed(self) -> "bytes | None":
-        """A path on which there is not what was mounted there. At first that is told by what is seen there, then by its number."""
+        """A path without its mount. The first look compares device and inode, later ones the id of the mount."""
         points: dict[bytes, set[int]] | None = None
         for path, folder, name, shown in self._mounted:
             try:
@@ -148,7 +148,7 @@ class MountWatch:
                     self._numbers[path] = number
                 if number and number == self._numbers.get(path):
                     continue
-            except PermissionError:  # the command may have closed the folder, and can open it again when it likes
+            except PermissionError:  # the command may have closed the folder, and can open it again at any time
                 if points is None:
                     points = self._mount_points()
                 there = points.get(path, set())
@@ -158,7 +158,7 @@ class MountWatch:
         return None
 
     def _mount_points(self) -> "dict[bytes, set[int]]":
-        """By the table of mounts, which nobody can close. Where there is no such table, everything counts as exposed."""
+        """Read the table of mounts, which the command cannot close. Without a table, everything counts as exposed."""
         if self._table < 0:
             return {}
         table = b""

@@ -1,4 +1,4 @@
-"""Limits that the kernel does not keep for us: the memory of all processes together, room on the disks, and the size of /tmp."""
+"""Limits that the kernel does not enforce for us: memory of all processes together, free space on the disks, the size of /tmp."""
 
 import os
 import time
@@ -10,18 +10,18 @@ _INTERVAL = 0.25
 _IDLE = 3600.0
 _MEGABYTE = 1 << 20
 _FREE_INODES = 4096
-_PART = 8  # of a small disk that has to stay free
-_FRACTION = 16  # of a quota: what may be added before it is measured
-_REST = 10  # times as long as measuring took, before it is done again
+_PART = 8  # of a small disk: what must stay free
+_FRACTION = 16  # of a quota: how much may be added before it is measured again
+_REST = 10  # how many times as long as measuring took we wait before we measure again
 
 Room = tuple[int, int]  # bytes and inodes
 
 
 class LimitGuards:
     def __init__(self, plan: Plan, *, own_proc: bool, count_processes: bool, private_tmp: bytes) -> None:
-        """`own_proc`: everything in /proc is the command's; `count_processes`: the kernel does not limit them.
+        """`own_proc`: all processes in /proc are the command's; `count_processes`: the kernel does not limit their number.
 
-        `private_tmp`: where the conversation's folder is seen from here, empty if it is not in use.
+        `private_tmp`: the path of the conversation's /tmp as we see it; empty if it is not in use.
         """
         self._memory = plan.memory_mb * _MEGABYTE if own_proc else 0
         self._processes = plan.processes if own_proc and count_processes else 0
@@ -31,7 +31,7 @@ class LimitGuards:
         self.interval = _INTERVAL if self._memory or self._processes or self._floors or self._quota else _IDLE
 
     def broken(self) -> bytes | None:
-        """The name of a limit that is broken now."""
+        """The name of a limit that is exceeded now."""
         if self._processes and len(_processes()) > self._processes:
             return b"processes"
         if self._memory and _memory_of_all(self._memory) > self._memory:
@@ -43,10 +43,10 @@ class LimitGuards:
 
 
 class Quota:
-    """What a folder may hold, measured only where its disk has got so much fuller that it may be more."""
+    """A limit on a folder, measured only if its disk has got so much fuller that the limit may be exceeded."""
 
     def __init__(self, path: bytes, most: Room, others: "list[bytes]") -> None:
-        """A most of 0 is none; `others`: folders that may be mounted in this one and do not count."""
+        """`most` 0: no limit; `others`: folders that may be mounted inside this one and do not count."""
         self._path = path
         self._others = others
         self._most = (most[0] or 1 << 62, most[1] or 1 << 62)
@@ -76,7 +76,7 @@ class Quota:
 
 
 def _floors(plan: Plan) -> "list[tuple[bytes, Room]]":
-    """How much must stay free where the command may write."""
+    """How much must stay free on the disks where the command may write."""
     if not plan.disk_free_mb:
         return []
     folders = list(plan.roots)
@@ -86,7 +86,7 @@ def _floors(plan: Plan) -> "list[tuple[bytes, Room]]":
 
 
 def floor_of(path: bytes, free_mb: int) -> Room:
-    """The wanted room, or half of what there is, where that is less."""
+    """The wanted free space, or half of what is free now if that is less."""
     disk = _disk(path)
     wanted, now = _wanted(disk, free_mb), _free(disk)
     return (min(wanted[0], now[0] // 2), min(wanted[1], now[1] // 2))
@@ -98,7 +98,7 @@ def wanted_room(path: bytes, free_mb: int) -> Room:
 
 
 def room(path: bytes) -> Room:
-    """What is free on the disk of `path`. Some file systems do not count inodes: then there is always room for them."""
+    """Free space on the disk of `path`. Some file systems do not count inodes, so those never run out."""
     return _free(_disk(path))
 
 
@@ -131,12 +131,12 @@ def _processes() -> "list[bytes]":
 
 
 def _memory_of_all(most: int) -> int:
-    """Bytes that processes other than us have to themselves or share among each other; exact only where it may be too much."""
+    """Bytes used by all processes but us, shared memory counted once; exact only if it may be too much."""
     names = _processes()
     total = sum(_fields(name, b"status", (b"RssAnon:", b"RssShmem:")) for name in names)
     if total <= most:
         return total
-    # Memory that several share was counted for each. This costs more: the kernel goes through all their pages.
+    # Shared memory was counted for each process. The exact sum costs more, because the kernel visits all their pages.
     return sum(
         _fields(name, b"smaps_rollup", (b"Pss_Anon:", b"Pss_Shmem:")) or _fields(name, b"status", (b"RssAnon:", b"RssShmem:"))
         for name in names
@@ -144,7 +144,7 @@ def _memory_of_all(most: int) -> int:
 
 
 def _fields(process: bytes, file: bytes, wanted: "tuple[bytes, ...]") -> int:
-    """The sum of some fields in a file of a process, given there in kB; 0 if it cannot be read."""
+    """The sum of some fields, in kB, of a file in /proc about a process; 0 if it cannot be read."""
     try:
         descriptor = os.open(b"/proc/" + process + b"/" + file, os.O_RDONLY | os.O_CLOEXEC)
         try:

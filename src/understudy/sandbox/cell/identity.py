@@ -1,7 +1,7 @@
 """Whose rights a contained command has: never those of the machine's root.
 
-A plain user stays who he is. Root on another user's workspace becomes that user. Root on a workspace of root keeps its
-files but is called nobody in a user namespace of its own, where it has no power over anything else.
+A plain user's commands run as that user. Root in another user's workspace becomes that user. Root in a workspace of root keeps
+access to its files, but is "nobody" in a user namespace of its own, without power over anything else.
 """
 
 import os
@@ -35,7 +35,7 @@ def _write(path: bytes, content: bytes) -> None:
 
 
 def prefer_for_oom() -> None:
-    """When memory runs out, the kernel should end a command before the server."""
+    """If memory runs out, let the kernel kill a command before the server."""
     try:
         _write(b"/proc/self/oom_score_adj", b"500")
     except OSError:

@@ -1,7 +1,7 @@
-"""In the forked process: from its first step to the command's end.
+"""The forked process, from its first step to the command's end.
 
-What a cell needs whatever the command (namespaces, ids) can be done ahead, and the cell then waits. All that depends on
-files, mounts or the command itself is done once the command is known.
+Namespaces and ids do not depend on the command, so a cell can set them up ahead and wait. What depends on files, mounts or the
+command is done once the command is known.
 """
 
 import _socket
@@ -28,15 +28,15 @@ _SIOCSIFFLAGS = 0x8914
 _STREAMS = 3  # stdout, stderr, status
 _RECEIVE = 1 << 16
 _USED = b"\0"
-_MOST_TOLD = 1 << 15  # a pipe holds more: nobody reads the ledger before the end
+_MOST_TOLD = 1 << 15  # less than a pipe holds, because nobody reads the ledger before the end
 
 
 class HelperState:
-    """What the helper has open and knows, for all its children."""
+    """What the helper has open and knows; shared by all its children."""
 
     def __init__(self, *, alive: int, recall: int) -> None:
-        self.alive = alive  # can be read once the helper is gone
-        self.recall = recall  # can be read once the helper wants everything to end
+        self.alive = alive  # becomes readable when the helper is gone
+        self.recall = recall  # becomes readable when the helper wants everything to end
         self.abi = landlock.version()
         self.machine = Machine()
         self.kept_rules = KeptRules(self.abi, self.machine.covered)
@@ -57,16 +57,16 @@ def report(status: int, text: bytes) -> None:
 
 
 class Cell:
-    """The process above one command; anything it raises means that the command was not run.
+    """The process above one command. If it raises anything, the command was not run.
 
-    A full cell has a ledger, which tells the helper four things: that there is a command, which placeholders were made
-    for it, which rules it had to make for itself, and, by being closed, that the server has been told its end.
+    A full cell has a ledger, a pipe that tells the helper four things: that there is a command, which placeholders were made for
+    it, which rules the cell had to make itself, and, by being closed, that the server has been told of the end.
     """
 
     _plan: Plan
 
     def __init__(self, around: HelperState, ids: "tuple[int, int]", gate: int) -> None:
-        """`ids`: whose process the helper is; `gate`: can be read once the helper has mapped the workspace's owner, or -1."""
+        """`ids`: user and group of the helper; `gate`: becomes readable when the helper has mapped the workspace's owner, or -1."""
         self._around = around
         self._ids = ids
         self._gate = gate
@@ -79,7 +79,7 @@ class Cell:
         self._terminal: Terminal | None = None
         self._names: MountWatch | NameWatch = NameWatch([])
         self._running = 0
-        self.begun = False  # whether the command is executed, so that what fails now does not mean that it was not
+        self.begun = False  # whether the command is running, so that a later failure does not mean that it was not run
 
     def run(self, plan: Plan, descriptors: "list[int]", ledger: int = -1) -> None:
         self._shed({*descriptors, ledger}, in_cell=plan.shape == FULL)
@@ -92,18 +92,18 @@ class Cell:
             self._watch(self._spawn_plain if plan.shape == PLAIN else self._fork_restricted, Descendants())
 
     def wait(self, kind: Kind, orders: _socket.socket, ledger: int) -> None:
-        """Get ready, then run the command that comes over `orders`, if one comes."""
+        """Prepare, then run the command that comes over `orders`, if one comes."""
         self._shed({orders.fileno(), ledger}, in_cell=True)
         failure: OSError | None = None
         try:
             self._move_in()
         except OSError as error:
-            failure = error  # told to the command that was meant for us
+            failure = error  # reported to the command that would have used this cell
         if not self._is_wanted(orders):
             return
         message, descriptors = receive(orders, _STREAMS)
         if len(descriptors) < _STREAMS:
-            return  # the server is gone, or has no use for us
+            return  # the server is gone, or does not need us
         self._take(Plan.unpack(message), descriptors, ledger)
         if failure is not None:
             raise failure
@@ -136,8 +136,8 @@ class Cell:
         _close_all_but({*kept, *rules, self._around.alive, self._around.recall, self._gate})
 
     def _move_in(self) -> None:
-        """Become who we are in our namespaces."""
-        identity.hide_memory(False)  # or the kernel would not let us write our own id map
+        """Take on our user ids in the new namespaces."""
+        identity.hide_memory(False)  # otherwise the kernel would not let us write our own id map
         uid, gid = self._ids
         if self._gate >= 0:
             if not os.read(self._gate, 1):
@@ -150,8 +150,8 @@ class Cell:
         kernel.drop_bounding_set()
 
     def _live(self) -> None:
-        """Everything that depends on the command and on the files as they are now."""
-        identity.hide_memory(False)  # our own entries in /proc are needed
+        """Do all that depends on the command and on the files as they are now."""
+        identity.hide_memory(False)  # we need our own entries in /proc
         self._build_view()
         identity.hide_memory(True)
         self._watch(self._spawn_restricted, Namespace())
@@ -160,7 +160,7 @@ class Cell:
         view = self._view
         own_proc, count = (view.own_proc, view.counts_processes) if view is not None else (False, False)
         private_tmp = self._plan.private_tmp if view is None else b"/tmp" if view.has_private_tmp else b""
-        # Before the start: a disk can be filled in no time.
+        # Before the start, because a command can fill a disk in no time.
         guards = LimitGuards(self._plan, own_proc=own_proc, count_processes=count, private_tmp=private_tmp)
         self._names = NameWatch(self._plan.watched) if view is None else view.watch
         if self._plan.terminal:
@@ -183,7 +183,7 @@ class Cell:
 
     def _build_view(self) -> None:
         plan = self._plan
-        # Not before: an older copy would lack what was mounted since, and would keep in use what was unmounted.
+        # Only now: an earlier copy would lack later mounts, and would keep unmounted file systems in use.
         kernel.unshare(kernel.CLONE_NEWNS)
         if plan.processes and not self._around.machine.counts_per_namespace:
             self._running = confine.processes_of(os.geteuid())
@@ -203,7 +203,7 @@ class Cell:
             _raise_loopback()
 
     def _tell_placeholders(self, paths: "list[bytes]") -> None:
-        """The helper removes them when we are gone; the server does if the helper is gone too, or if they are too many to tell."""
+        """Tell the helper, which removes them after us; if it is gone, or if they are too many to tell, the server removes them."""
         if not paths:
             return
         told = marshal.dumps(paths)
@@ -218,7 +218,7 @@ class Cell:
             try:
                 os.write(self._ledger, marshal.dumps(self._need))
             except OSError:
-                pass  # the helper is gone, or there is no room: what this tells only saves time
+                pass  # the helper is gone, or the pipe is full: this message only saves time
 
     def _orders(self) -> Orders:
         orders = Orders(self.status, self._around.alive, self._around.recall)
@@ -228,7 +228,7 @@ class Cell:
     # Three ways from here to the command
 
     def _spawn_restricted(self) -> int | None:
-        """In a PID namespace we can share the command's restrictions: nobody in there can end or inspect number 1."""
+        """In a PID namespace we can take on the command's restrictions, too: nobody inside can end or inspect process 1."""
         if not self._change_folder():
             return None
         confine.limit(self._plan, running=self._running)
@@ -243,7 +243,7 @@ class Cell:
         return self._spawn() if self._may_begin() else None
 
     def _fork_restricted(self) -> int | None:
-        """Without a PID namespace the command could end us if we shared its restrictions, so only the child takes them on."""
+        """Without a PID namespace the command could kill us if we had its restrictions, so only the child takes them on."""
         owner = self._plan.owner
         if self._plan.processes:
             self._running = confine.processes_of(owner[0] if owner else os.geteuid())
@@ -261,7 +261,7 @@ class Cell:
             if not self._change_folder():
                 return None
             self._arrange_descriptors()
-            if self._terminal is not None and self._plan.shape != BUBBLEWRAP:  # there a process inside takes it
+            if self._terminal is not None and self._plan.shape != BUBBLEWRAP:  # inside bubblewrap another process does it
                 self._terminal.take()
             confine.limit(self._plan, running=self._running)
             confine.limit_open_files(self._plan)
@@ -278,11 +278,11 @@ class Cell:
             os._exit(code)
 
     def _may_begin(self) -> bool:
-        """Wait for leave, if we are to; False if the command is not to begin after all."""
+        """If the plan says so, wait until we may begin. False if the command should not begin after all."""
         held, orders = self._plan.held, self._orders()
-        self._check_names()  # nobody tells what happened before there was a watch
+        self._check_names()  # changes before there was a watch were not reported
         order = orders.wait(None if held else 0)
-        while order in (None, BEGIN) and self._names.hints.given(orders.ready):  # a hint that comes with leave is given once, too
+        while order in (None, BEGIN) and self._names.hints.given(orders.ready):  # also a hint that comes with the order
             self._check_names()
             if order is None:
                 order = orders.wait(None if held else 0)
@@ -313,7 +313,8 @@ class Cell:
         return True
 
     def _arrange_descriptors(self) -> None:
-        """1, 2, then the status pipe, which closes itself on exec, then what the command is to keep. 0 is /dev/null already."""
+        """Put stdout, stderr and the status pipe, which closes on exec, on 1 to 3, then the command's own. 0 is already
+        /dev/null."""
         outputs = (self._out, self._err)
         if self._terminal is not None:
             outputs = (self._terminal.descriptor, self._terminal.descriptor)
@@ -330,7 +331,7 @@ class Cell:
         kernel.close_range(len(wanted) + 1)
 
     def _spawn(self) -> int | None:
-        """Start the command without copying ourselves once more."""
+        """Start the command without another copy of ourselves."""
         if not self._plan.argv:
             report(self.status, b"exit 0")
             return None
@@ -374,7 +375,7 @@ def _raise_loopback() -> None:
 
 
 def receive(endpoint: _socket.socket, most: int) -> "tuple[bytes, list[int]]":
-    """One message and its descriptors; nothing once the other side is gone."""
+    """Receive one message and its descriptors; empty once the other side is gone."""
     message, ancillary, _, _ = endpoint.recvmsg(_RECEIVE, _socket.CMSG_SPACE(4 * most), _socket.MSG_CMSG_CLOEXEC)
     descriptors: list[int] = []
     for level, kind, data in ancillary:

@@ -1,9 +1,8 @@
-"""What may be read beside masked paths, put into one ruleset of Landlock for commands that are alike.
+"""Keeps Landlock rulesets for masked paths, so that similar commands can share them.
 
-It takes a rule for each name beside each way to a masked path, which can be hundreds. So the helper makes them once, after the
-second such command, and the cells of later ones inherit the ruleset. Each adds what is its own: the roots, and what is mounted
-anew for it. A ruleset holds only as long as nothing has moved in the folders on those ways: the kernel tells of that before
-whoever moved it can ask for a command.
+Such a ruleset has a rule for every name beside each masked path and the folders above it, perhaps hundreds. So the helper makes one
+after the second similar command, and later cells inherit it. Each cell adds its own rules, for its roots and new mounts. A ruleset
+is valid only until something moves in those folders: the kernel reports that before whoever moved it can ask for a command.
 """
 
 import os
@@ -16,17 +15,17 @@ from .plan import Plan
 from .roots import beneath_any
 
 _MOST_KEPT = 4
-_MOST_NEEDED = 8  # where commands of more conversations than that take turns, none is made in vain
+_MOST_NEEDED = 8  # if commands of more conversations than this take turns, none is made, because it would not be used
 _MOST_USES = 200  # each cell adds rules, which the next ones inherit
 _MOVES = kernel.IN_CREATE | kernel.IN_DELETE | kernel.IN_MOVED_FROM | kernel.IN_MOVED_TO
-_OWN = (b"/dev", b"/proc")  # and the folders that every cell covers
+_OWN = (b"/dev", b"/proc")  # the folders that every cell covers
 
-# Of a command: what a ruleset for it depends on. Only commands with the same roots may have one in common.
+# What a ruleset depends on. Only commands with the same roots may share one.
 Need = tuple[bytes, ...]
 
 
 def ways_to(hidden: "list[bytes]") -> "list[bytes]":
-    """Every folder above these paths that does not itself lie in one of them, the shortest first."""
+    """Every folder above these paths that is not itself inside one of them, the shortest first."""
     ways = {b"/"}
     for path in hidden:
         parent = os.path.dirname(path)
@@ -37,9 +36,9 @@ def ways_to(hidden: "list[bytes]") -> "list[bytes]":
 
 
 def allow_reading_beside(rules: landlock.Ruleset, hidden: "list[bytes]", own: "list[bytes] | None" = None) -> None:
-    """Grant reading of everything beside the ways to hidden paths: a right can be granted, never taken back below.
+    """Grant reading of everything beside hidden paths: Landlock can grant rights, but not take them back further down.
 
-    But for those of `own`, which look different in every cell.
+    Skips `own`, which is different in every cell.
     """
     ways = ways_to(hidden)
     kept = {*ways, *hidden, *(own or ())}
@@ -71,31 +70,31 @@ class _Kept:
 
 
 class KeptRules:
-    """In the helper those that it has made; in a cell those that there were when it was forked."""
+    """In the helper: the rulesets that it has made. In a cell: those that existed when it was forked."""
 
     def __init__(self, abi: int, covered: "list[bytes]") -> None:
         self._abi = abi
-        self.covered = covered  # folders whose content is out of sight in a cell
-        self.own = [*_OWN, *covered]  # and those that look different in each
+        self.covered = covered  # folders whose content is hidden in a cell
+        self.own = [*_OWN, *covered]  # and those whose content differs between cells
         self._file_systems = FileSystems()
-        self._stale = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)  # can be read once something was mounted or unmounted
+        self._stale = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)  # becomes readable when something was mounted or unmounted
         self._kept: list[_Kept] = []  # the newest last
-        self._needed: list[Need] = []  # by the last commands for which there was none
+        self._needed: list[Need] = []  # needed by the latest commands, but missing
 
     @property
     def table(self) -> int:
-        """Wakes with `POLLPRI` when `note_mounts` is to be called; -1 where nothing tells."""
+        """Signals `POLLPRI` when `mounts_changed` must be called; -1 if there is no such signal."""
         return self._file_systems.table
 
     @property
     def descriptors(self) -> "set[int]":
-        """What a cell needs of them."""
+        """Descriptors of them that a cell needs."""
         return {self._stale, *(each for kept in self._kept for each in (kept.rules.descriptor, kept.watcher))}
 
     # In a cell
 
     def need_of(self, plan: Plan, hidden: "list[bytes]") -> "Need | None":
-        """None where no ruleset can be kept: something is masked in what looks different in each cell, or the other way round."""
+        """None if no ruleset can be kept: a masked path is inside a folder that differs between cells, or contains one."""
         own = self.own
         if not hidden or any(beneath_any(path, own) for path in hidden) or any(beneath_any(path, hidden) for path in own):
             return None
@@ -103,7 +102,7 @@ class KeptRules:
         return (plan.network.encode(), plan.workspace, plan.private_tmp, *sorted(plan.roots), *roots, b"", *sorted(hidden))
 
     def take(self, need: "Need | None") -> "landlock.Ruleset | None":
-        """A ruleset that this cell may complete and enforce, if there is one that still holds."""
+        """A valid ruleset that this cell may complete and enforce, if there is one."""
         found = next((kept for kept in self._kept if kept.need == need), None)
         if found is None:
             return None
@@ -112,12 +111,12 @@ class KeptRules:
         poll.register(found.watcher, select.POLLIN)
         if poll.poll(0):
             return None
-        self._kept.remove(found)  # it is closed by being enforced
+        self._kept.remove(found)  # enforcing closes it
         os.close(found.watcher)
         return found.rules
 
     def leave(self) -> None:
-        """Close what is not needed."""
+        """Close what the cell does not need."""
         self._let_go(self._kept)
         os.close(self._stale)
 
@@ -126,13 +125,13 @@ class KeptRules:
     def mounts_changed(self) -> None:
         """Something was mounted or unmounted on the machine."""
         self._file_systems.forget()
-        os.eventfd_write(self._stale, 1)  # for the cells that wait with what they have inherited
+        os.eventfd_write(self._stale, 1)  # for waiting cells, which have inherited rulesets
         os.close(self._stale)
         self._stale = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._let_go(self._kept)
 
     def used(self, need: "Need | None") -> None:
-        """A command has ended, and another like it is likely. `need`: what it had to make for itself."""
+        """A command has ended, and a similar one is likely. `need`: the ruleset that it had to make itself."""
         if self._file_systems.have_changed():
             self.mounts_changed()
         for kept in self._kept:
@@ -148,7 +147,7 @@ class KeptRules:
         try:
             made = self._make(need)
         except OSError:
-            return  # each cell makes its own then
+            return  # without it, each cell makes its own
         if made is not None:
             self._kept.append(made)
             self._let_go(self._kept[:-_MOST_KEPT])
@@ -174,7 +173,7 @@ class KeptRules:
         return _Kept(need, rules, watcher)
 
     def _watch(self, watcher: int, ways: "list[bytes]") -> bool:
-        """Before anything is looked at there. A folder that is missing would appear in one that is watched."""
+        """Watch the folders before anything is read there. A missing folder would appear in one that is watched."""
         for way in ways:
             if not os.path.isdir(way):
                 continue

@@ -9,7 +9,7 @@ from understudy.places import walking
 
 from .syscalls import MACHINES, machine, numbers_for
 
-# PyDLL keeps the interpreter lock: `clone` must return in the child with the lock still ours.
+# PyDLL keeps the interpreter's lock: `clone` must return in the child while we still have it.
 _libc = ctypes.PyDLL(None, use_errno=True)
 _long = ctypes.c_long
 
@@ -57,11 +57,11 @@ PR_CAP_AMBIENT_CLEAR_ALL = 4
 _EPERM, _ENOSYS = 1, 38
 _AT_NO_AUTOMOUNT = 0x800
 _STATX_SIZE = 256
-_STATX_FIELDS = ((8, 8), (32, 8), (136, 4), (140, 4), (144, 8))  # attributes, inode, device (major, minor), mount: where, how long
+_STATX_FIELDS = ((8, 8), (32, 8), (136, 4), (140, 4), (144, 8))  # attributes, inode, device (major, minor), mount: offset, size
 _STATX_INO, _STATX_MNT_ID, _STATX_ATTR_MOUNT_ROOT = 0x100, 0x1000, 0x2000
 _IN_ONLYDIR = 0x1000000
 _LAST_CAPABILITY = 63
-_NO_ROOT_POWERS = 0b101111  # uid 0 means nothing, changing to it means nothing, and both locked
+_NO_ROOT_POWERS = 0b101111  # uid 0 has no privileges, changing to it gives none, and both settings are locked
 
 SECCOMP_SET_MODE_FILTER = 1
 SECCOMP_FILTER_FLAG_SPEC_ALLOW = 4
@@ -103,7 +103,7 @@ _inotify_add_watch = _Call("inotify_add_watch", _INT, _TEXT, _UINT)
 _capset = _Call("capset", _POINTER, _POINTER)
 _seccomp = _Call("seccomp", _UINT, _UINT, _POINTER)
 _prctl = _Call("prctl", _INT, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong, ctypes.c_ulong)
-_bare_prctl = _libc["prctl"]  # without conversions, for a long row of calls
+_bare_prctl = _libc["prctl"]  # without type conversions, for many calls in a row
 _bare_syscall = _libc["syscall"]
 landlock_create_ruleset = _Call("landlock_create_ruleset", _POINTER, _SIZE, _UINT)
 landlock_add_rule = _Call("landlock_add_rule", _INT, _INT, _POINTER, _UINT)
@@ -111,7 +111,8 @@ landlock_restrict_self = _Call("landlock_restrict_self", _INT, _UINT)
 
 
 def bare_landlock_add_rule(ruleset: int, kind: int, rule: int) -> "Callable[[], int]":
-    """Adds the rule at that address each time it is called (1 µs instead of 2); negative where it could not be added."""
+    """Returns a function that adds the rule at that address each time (1 µs instead of 2) and returns a negative number on
+    failure."""
     number, address = NUMBERS["landlock_add_rule"], ctypes.c_void_p(rule)
     return lambda: _bare_syscall(number, ruleset, kind, address, 0)
 
@@ -135,20 +136,20 @@ class _How(ctypes.Structure):
 
 
 def open_plain(path: "bytes | str") -> int:
-    """As `walking.open_plain`, in one call instead of two for every name on the way (3 µs instead of 25)."""
+    """Like `walking.open_plain`, in one system call instead of two per name (3 µs instead of 25)."""
     how = _How(os.O_PATH | os.O_CLOEXEC, 0, RESOLVE_NO_SYMLINKS)
     try:
         return _openat2(AT_FDCWD, os.fsencode(path), ctypes.addressof(how), ctypes.sizeof(how))
     except OSError as error:
-        if error.errno in (_EPERM, _ENOSYS):  # a container may keep new calls from us
+        if error.errno in (_EPERM, _ENOSYS):  # a container may forbid new system calls
             return walking.open_plain(path)
         raise
 
 
 def mount_on(folder: int, name: bytes) -> "tuple[int, int, int]":
-    """The mount on that name in the open folder: its number in /proc/self/mountinfo, and device and inode of what is seen there.
+    """The mount on that name in the open folder: its id in /proc/self/mountinfo, and the device and inode seen there.
 
-    The number is 0 where there is no mount. Raises PermissionError where we may not look there.
+    The id is 0 if there is no mount. Raises PermissionError if we may not look there.
     """
     found = ctypes.create_string_buffer(_STATX_SIZE)
     try:
@@ -162,7 +163,7 @@ def mount_on(folder: int, name: bytes) -> "tuple[int, int, int]":
 
 
 def folder_watcher() -> int:
-    """A descriptor that can be read when something has happened in a folder that was added by `watch_folder`."""
+    """A descriptor that becomes readable when something happens in a folder added by `watch_folder`."""
     return _inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
 
 
@@ -179,7 +180,7 @@ def mount(source: bytes, target: bytes, kind: bytes, flags: int, options: bytes 
 
 
 def open_tree(path: bytes, *, directory: int = AT_FDCWD, recursive: bool = True, follow: bool = True) -> int:
-    """A detached copy of the mounts at `path`, to be put somewhere with `attach`."""
+    """A detached copy of the mounts at `path`, to be mounted somewhere with `attach`."""
     flags = OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC
     if recursive:
         flags |= AT_RECURSIVE
@@ -224,14 +225,14 @@ class _CapabilityData(ctypes.Structure):
 
 
 def drop_bounding_set() -> None:
-    """Whatever is executed from here on gets no capability from its file. What we have ourselves stays."""
+    """From here on, executed files give no capabilities. The ones that we have stay."""
     for capability in range(_LAST_CAPABILITY + 1):
         if _bare_prctl(PR_CAPBSET_DROP, capability) < 0:
-            break  # unknown to this kernel; or we lack CAP_SETPCAP, and no_new_privs keeps the bounding set out of reach
+            break  # this kernel has no more of them; or we lack CAP_SETPCAP, and no_new_privs makes the bounding set irrelevant
 
 
 def drop_capabilities() -> None:
-    """Give up every capability for good, also for what is executed later; `drop_bounding_set` comes before."""
+    """Give up every capability for good, for later programs, too. Call `drop_bounding_set` before."""
     _bare_prctl(PR_SET_SECUREBITS, _NO_ROOT_POWERS)  # needs CAP_SETPCAP, as above
     _prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0, doing="drop ambient capabilities")
     header, none = _CapabilityHeader(0x20080522, 0), _CapabilityData()
@@ -245,7 +246,7 @@ class _Filter(ctypes.Structure):
 def install_filter(program: bytes) -> None:
     """Install a seccomp program; needs no_new_privs."""
     header = _Filter(len(program) // 8, program)
-    try:  # without this flag kernels before 5.16 slow every filtered process down
+    try:  # without this flag, kernels before 5.16 slow down every filtered process
         _seccomp(SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_SPEC_ALLOW, ctypes.addressof(header))
     except OSError:
         _seccomp(SECCOMP_SET_MODE_FILTER, 0, ctypes.addressof(header))

@@ -26,7 +26,7 @@ _CHANGES = WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_CHAR | MAKE_DIR | MAKE_R
 _FILE_RIGHTS = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 DEVICE = WRITE_FILE | TRUNCATE | IOCTL_DEV
 
-# Version 1 (before Linux 5.19) forbids to move any file to another folder. Where mounts do the work, it is not worth that.
+# Version 1 (before Linux 5.19) cannot allow moving files between folders. Where mounts do the work, Landlock is not worth that.
 WITH_MOVES = 2
 
 _TCP = 0b11  # bind and connect, version 4
@@ -48,7 +48,7 @@ class _PathBeneath(ctypes.Structure):
 
 
 def version() -> int:
-    """The kernel's Landlock version, 0 where there is none."""
+    """The kernel's Landlock version, 0 if it has none."""
     try:
         return kernel.landlock_create_ruleset(None, 0, _VERSION_QUERY)
     except OSError:
@@ -56,22 +56,22 @@ def version() -> int:
 
 
 def changes(abi: int) -> int:
-    """Every right to change files that this version can grant or refuse."""
+    """All rights to change files that this version can grant or refuse."""
     return _CHANGES | (REFER if abi >= 2 else 0) | (TRUNCATE if abi >= 3 else 0) | (IOCTL_DEV if abi >= 5 else 0)
 
 
 class Ruleset:
-    """Rights are refused everywhere, then granted beneath single paths, then made binding."""
+    """Refuses rights everywhere, then grants them below single paths, then enforces that."""
 
     def __init__(self, abi: int, *, reading: int, tcp: bool) -> None:
-        """`reading`: which rights to read to refuse too; `tcp`: refuse TCP."""
+        """`reading`: also refuse these rights to read; `tcp`: refuse TCP."""
         self._handled = changes(abi) | reading
         attributes = _RulesetAttributes(self._handled, _TCP if tcp and abi >= 4 else 0, _SCOPES if abi >= 6 else 0)
         size = 24 if abi >= 6 else 16 if abi >= 4 else 8
         self.descriptor = kernel.landlock_create_ruleset(ctypes.addressof(attributes), size, 0)
 
     def allow(self, path: bytes, rights: int, *, follow: bool = True) -> None:
-        """Grant `rights` at and beneath `path`, if there is such a path. Not following, a link is granted nothing."""
+        """Grant `rights` at and below `path`, if it exists. Without `follow`, a link is granted nothing."""
         try:
             parent = os.open(path, os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
         except OSError:
@@ -87,7 +87,7 @@ class Ruleset:
             kernel.landlock_add_rule(self.descriptor, _PATH_BENEATH, ctypes.addressof(rule), 0)
 
     def allow_reading(self, folder: bytes, names: "list[bytes]") -> None:
-        """Grant reading of these names in `folder`, and of what is beneath; for links this means nothing. There may be hundreds."""
+        """Grant reading of these names in `folder`, and of what is below them; has no effect on links. There may be hundreds."""
         rights = self._handled & (READ_FILE | EXECUTE)
         rule = _PathBeneath(rights, -1)
         add = kernel.bare_landlock_add_rule(self.descriptor, _PATH_BENEATH, ctypes.addressof(rule))
@@ -99,7 +99,7 @@ class Ruleset:
                 continue
             rule.parent = found
             if add() < 0:
-                kernel.landlock_add_rule(self.descriptor, _PATH_BENEATH, ctypes.addressof(rule), 0)  # raises, with the reason
+                kernel.landlock_add_rule(self.descriptor, _PATH_BENEATH, ctypes.addressof(rule), 0)  # raises the error
             os.close(found)
         os.close(parent)
 

@@ -40,10 +40,10 @@ class Machine:
     def __init__(self) -> None:
         self.tmp = os.path.realpath(b"/tmp")
         self.run_folders = sorted({os.path.realpath(path) for path in _RUN if os.path.isdir(path)})
-        self.refilled = [self.tmp, b"/dev/shm"]  # covered by something that can be written
+        self.refilled = [self.tmp, b"/dev/shm"]  # folders that are covered by something writable
         self.covered = [*self.refilled, *self.run_folders]
         self.devices = [b"/dev/" + name for name in _DEVICES if os.path.exists(b"/dev/" + name)]
-        self.counts_per_namespace = _kernel_version() >= (5, 14)  # processes of a user, for RLIMIT_NPROC
+        self.counts_per_namespace = _kernel_version() >= (5, 14)  # counts processes of a user, for RLIMIT_NPROC
         self.shown = [path for path in _KEEP_IN_RUN if os.path.exists(path)]
 
 
@@ -63,12 +63,12 @@ class View:
         self._real_tmp = machine.tmp in self.roots or plan.workspace == machine.tmp
         self._private = -1
         self.own_proc = True
-        self.counts_processes = False  # whether nobody but us keeps the limit on processes
+        self.counts_processes = False  # whether only we enforce the limit on processes
         self._protector: Protector | None = None
         self.watch = MountWatch([])
 
     def open_private(self) -> None:
-        """Take hold of what only the helper's own user may be able to reach, before its rights are given up."""
+        """Open folders that perhaps only the helper's own user can reach, before we give up its rights."""
         kernel.mount(b"none", b"/", b"", kernel.MS_REC | kernel.MS_PRIVATE)
         if self._plan.private_tmp and not self._real_tmp:
             self._private = kernel.open_tree(self._plan.private_tmp)
@@ -101,8 +101,8 @@ class View:
         roots = [(path, mounts[path] if path != b"/" else os.open(b"/", _OPEN)) for path in self.roots]
         self._protector = protector = Protector(roots, {_FOLDER: _BLANK, 0: _EMPTY})
         for path in present:
-            if path not in self.roots:  # those are mounts already, and what is put in them lies there
-                protector.pin(path)  # a root inside another one is the other's content, but nobody's to move away
+            if path not in self.roots:  # those are mounts already, and contain what is mounted in them
+                protector.pin(path)  # a root inside another one is content of the other, but must not be moved away
         protector.protect(plan.protected, present)
         protector.keep(plan.kept, present)
         for path in named:
@@ -116,7 +116,7 @@ class View:
         self.watch = MountWatch(protector.mounted())
 
     def _attach(self, tree: int, path: bytes) -> None:
-        """Mount a root where it stands, whoever may be exchanging that meanwhile."""
+        """Mount a root at its path, even if somebody exchanges that meanwhile."""
         target = kernel.open_plain(path)
         if path in self._plan.pins and not beneath_any(path, self._machine.covered):
             check(target, path, *self._plan.pins[path])
@@ -132,12 +132,12 @@ class View:
         return [] if self._protector is None else self._protector.placeholders
 
     def release(self) -> None:
-        """Let go of the placeholders. The server removes them: here they are still mounted over."""
+        """Let go of the placeholders. The server removes them, because here they are still covered."""
         if self._protector is not None:
             self._protector.release()
 
     def _shown(self) -> "list[bytes]":
-        """What is under a covered folder and must be seen all the same, read-only."""
+        """Paths below a covered folder that must stay visible, read-only."""
         paths = list(self._machine.shown)
         workspace = self._plan.workspace
         covered = self._machine.covered
@@ -166,7 +166,7 @@ class View:
         try:
             kernel.mount(b"devpts", b"/dev/pts", b"devpts", flags, b"newinstance,ptmxmode=0666,mode=620")
         except OSError:
-            pass  # then there are no terminals inside, which few commands need
+            pass  # then the command has no terminals, which few need
         kernel.set_mount(b"/dev", kernel.MOUNT_ATTR_RDONLY, recursive=False)
 
     def _make_proc(self) -> None:
@@ -227,7 +227,7 @@ class View:
 
 
 def _make_stand(path: bytes, tree: int) -> None:
-    """Something for a mount to stand on, in a folder that is the conversation's own: what is in the way there, it may have put."""
+    """Make something to mount on, in a folder that belongs to the conversation: replace what is in the way."""
     if _stands(path, folder=is_folder(tree)):
         return
     *folders, last = [name for name in path.split(b"/") if name]
@@ -241,7 +241,7 @@ def _make_stand(path: bytes, tree: int) -> None:
 
 
 def _stands(path: bytes, *, folder: bool) -> bool:
-    """Usually it does, from the command before."""
+    """Whether it exists; usually it does, from the command before."""
     try:
         found = kernel.open_plain(path)
     except OSError:
@@ -252,7 +252,7 @@ def _stands(path: bytes, *, folder: bool) -> bool:
 
 
 def _stand(parent: int, name: bytes, *, folder: bool) -> int:
-    """Other commands of the conversation may be at the same thing: what they have just made is looked at again."""
+    """Create or open it. Other commands of the conversation may do the same, so look again at what they just made."""
     for _ in range(_ATTEMPTS):
         try:
             found = step(parent, name, _OPEN)

@@ -1,8 +1,8 @@
-"""Empty folders that stand where a protected name is missing, so that a mount can cover it.
+"""Empty folders in place of missing protected names, so that a mount can cover them.
 
-A mount needs something to stand on. The folder is known by its mode, held by a shared lock for as long as a command
-needs it, and removed by whoever finds nobody holding it. The kernel drops the locks of a killed process, so several
-servers can share one, and what a crash left goes away with the next command there.
+A mount has to cover something. A placeholder is recognized by its mode, held by a shared lock as long as a command needs it, and
+removed by any process that finds nobody holding it. The kernel drops the locks of a killed process, so several servers can share a
+placeholder, and the next command removes what a crash has left.
 """
 
 import fcntl
@@ -19,9 +19,9 @@ _EAGAIN = 11
 
 
 def hold(name: bytes, folder: int | None = None) -> int | None:
-    """Create or join the placeholder of that name in the open folder (a path needs none).
+    """Create or share the placeholder of that name in the open folder (not needed for a path).
 
-    Returns the descriptor that holds it, None if something real is there.
+    Returns the descriptor that holds it, or None if something real is there.
     """
     for _ in range(100):
         try:
@@ -37,7 +37,7 @@ def hold(name: bytes, folder: int | None = None) -> int | None:
             return None
         if not _lock(descriptor, fcntl.LOCK_SH):
             os.close(descriptor)
-            return None  # no placeholder of ours is kept from others for so long
+            return None  # we never hold a placeholder exclusively for so long
         entry = os.fstat(descriptor)
         if not _is_at(entry, name, folder):
             os.close(descriptor)  # removed while we waited for the lock
@@ -53,7 +53,7 @@ def hold(name: bytes, folder: int | None = None) -> int | None:
 
 
 def _with_leave(folder: int | None, act: Callable[[], None]) -> None:
-    """Change something in a folder that its owner has made read-only: a command of the same owner could lift that too."""
+    """Change something in a folder that its owner has made read-only. A command of the same owner could do that, too."""
     try:
         act()
     except PermissionError:
@@ -61,7 +61,7 @@ def _with_leave(folder: int | None, act: Callable[[], None]) -> None:
             raise
         opened = os.open(b".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
         try:
-            if not _lock(opened, fcntl.LOCK_EX):  # or another one's leave would be taken for what was before
+            if not _lock(opened, fcntl.LOCK_EX):  # another process may have changed the mode for a moment
                 raise OSError(_EAGAIN, "a writable folder is kept locked by another program")
             entry = os.fstat(opened)
             if entry.st_uid != os.geteuid() or entry.st_mode & _OWNERS == _OWNERS:
@@ -76,7 +76,7 @@ def _with_leave(folder: int | None, act: Callable[[], None]) -> None:
 
 
 def _lock(descriptor: int, kind: int) -> bool:
-    """Wait for a lock, though not for ever: any program may hold one on a folder that it can read."""
+    """Wait for a lock, but not for ever: any program may lock a folder that it can read."""
     for _ in range(_LOOKS):
         try:
             fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
@@ -94,7 +94,7 @@ def _is_at(entry: os.stat_result, name: bytes, folder: int | None) -> bool:
 
 
 def remove_all(roots: "list[bytes]", names: "list[bytes]") -> None:
-    """Remove what commands with these roots and protected names may have left, as far as nobody uses it."""
+    """Remove unused placeholders that commands with these roots and protected names may have left."""
     for name in names:
         for root in roots:
             path = root.rstrip(b"/")
@@ -106,7 +106,7 @@ def remove_all(roots: "list[bytes]", names: "list[bytes]") -> None:
 
 
 def remove_each(paths: "list[bytes]", opening: "Callable[[bytes | str], int]" = open_plain) -> None:
-    """What is in one folder is removed with one way to it. `opening`: something that does what `open_plain` does."""
+    """Remove these, opening each folder only once. `opening`: a function like `open_plain`."""
     names: dict[bytes, list[bytes]] = {}
     for path in paths:
         names.setdefault(os.path.dirname(path), []).append(os.path.basename(path))

@@ -9,11 +9,11 @@ PLAIN = "plain"
 GRACE_SECONDS = 0.2
 
 
-Kind = tuple[bool, "tuple[int, int] | None"]  # a network namespace of its own? whose rights are taken?
+Kind = tuple[bool, "tuple[int, int] | None"]  # whether it has a network namespace of its own, and whose rights it gets
 
 
 class Plan:
-    """What to run and how to confine it. `shape` says by what means; PLAIN is not confined, BUBBLEWRAP confines itself."""
+    """What to run and how to confine it. `shape` is the means; PLAIN is not confined, BUBBLEWRAP confines itself."""
 
     def __init__(
         self,
@@ -49,22 +49,22 @@ class Plan:
         grace_seconds: float = GRACE_SECONDS,
     ) -> None:
         self.shape = shape
-        self.argv = argv  # empty: set everything up, then run nothing (this is how the helper tries what works here)
+        self.argv = argv  # empty: set everything up and run nothing (the helper tests so what works here)
         self.environment = environment
         self.cwd = cwd
-        self.folder = folder  # which folder `cwd` has to be, by device and inode; None: whichever it is
+        self.folder = folder  # device and inode that `cwd` must have; None: any
         self.workspace = workspace
         self.roots = roots or []  # real paths, also of roots inside others
-        self.pins = pins or {}  # device and inode of what has to stand at roots and workspace; see `places.walking`
+        self.pins = pins or {}  # device and inode that roots and workspace must have; see `places.walking`
         self.private_tmp = private_tmp
         self.masked = masked or []  # real paths once the view is built
         self.protected = protected or []  # names inside every root, or absolute paths
-        self.kept = kept or []  # names that are protected only where they are there
-        self.watched = watched or []  # outside of a full cell: paths that end the command when something else stands there
+        self.kept = kept or []  # names that are protected only if they exist
+        self.watched = watched or []  # outside a full cell: paths that end the command when they lead to something else
         self.network = network
         self.unix_sockets = unix_sockets
-        self.owner = owner  # whose rights to take, where the helper is root and the workspace is not
-        self.processes = processes  # limits: 0 is none
+        self.owner = owner  # whose rights to take, if the helper is root and the workspace is not root's
+        self.processes = processes  # limits; 0: none
         self.memory_mb = memory_mb
         self.file_mb = file_mb
         self.shared_memory_mb = shared_memory_mb
@@ -72,15 +72,15 @@ class Plan:
         self.tmp_files = tmp_files
         self.disk_free_mb = disk_free_mb
         self.open_files = open_files
-        self.held = held  # when all is set up, wait for leave to begin
-        self.terminal = terminal  # it gets one: standard input and both outputs are that
-        self.own_terminal = own_terminal  # its path, once it is there
-        self.has_input = has_input  # of the descriptors that come along, the last is the command's standard input
-        self.grace_seconds = grace_seconds  # for what was asked to end, and for what a command that has ended left running
+        self.held = held  # set everything up, then wait for the order to begin
+        self.terminal = terminal  # give it a terminal as standard input and both outputs
+        self.own_terminal = own_terminal  # the terminal's path, once it exists
+        self.has_input = has_input  # the last of the extra descriptors is the command's standard input
+        self.grace_seconds = grace_seconds  # time to end: for a stopped command, and for what a finished one left running
 
     @property
     def kind(self) -> Kind:
-        """What a full cell is made of before its command is known."""
+        """What a full cell depends on before its command is known."""
         return self.network != "on", self.owner
 
     def pack(self) -> bytes:

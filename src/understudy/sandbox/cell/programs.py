@@ -1,6 +1,6 @@
-"""Where a command's program is, tried place by place.
+"""Finds and executes a command's program; and makes its terminal.
 
-A terminal for a command: made where the command sees it, in a full cell among nobody else's; the server gets the other end.
+The terminal is made where the command sees it, inside a full cell, apart from all others; the server gets the other end.
 """
 
 import _socket
@@ -17,9 +17,9 @@ Attempt = Callable[[bytes, "list[bytes]"], None]  # program and argv: execute or
 
 
 def execute(plan: Plan, attempt: Attempt) -> int:
-    """Try each place where the program may be; returns the error number, 0 after success.
+    """Try each place where the program may be. Returns the error number, 0 after success.
 
-    As execvp does, a text file without #! is given to /bin/sh.
+    Like execvp, passes a text file without #! to /bin/sh.
     """
     program = plan.argv[0]
     if b"/" in program:
@@ -27,7 +27,7 @@ def execute(plan: Plan, attempt: Attempt) -> int:
     else:
         path = plan.environment.get(b"PATH", b"/usr/local/bin:/usr/bin:/bin")
         candidates = [os.path.join(folder or b".", program) for folder in path.split(b":")]
-        candidates = [candidate for candidate in candidates if not _is_missing(candidate)]  # an attempt is a new process
+        candidates = [candidate for candidate in candidates if not _is_missing(candidate)]  # an attempt costs a new process
     result = _ENOENT
     for candidate in candidates:
         try:
@@ -52,7 +52,7 @@ def _is_missing(path: bytes) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return True
     except OSError:
-        pass  # whatever it is, executing it gives the right answer
+        pass  # whatever it is, executing it gives the right error
     return False
 
 
@@ -61,10 +61,10 @@ _ROWS, _COLUMNS = 24, 80
 
 
 class Terminal:
-    """The command's end. It stays open here, so that a command may close it and open it again."""
+    """The command's end of a terminal. It stays open here, so that a command may close it and open it again."""
 
     def __init__(self, status: int, owner: "tuple[int, int] | None") -> None:
-        """`status`: the socket to the server; `owner`: whose the terminal is to be, if not ours."""
+        """`status`: the socket to the server; `owner`: who gets the terminal, if not our user."""
         master, self.descriptor = os.openpty()
         try:
             number = int.from_bytes(fcntl.ioctl(master, _GET_NUMBER, bytes(4)), sys.byteorder)
@@ -78,12 +78,12 @@ class Terminal:
             os.close(master)
 
     def open_in_child(self) -> "list[tuple[int, int, bytes, int, int] | tuple[int, int, int]]":
-        """As actions of `posix_spawn`: the first terminal that the head of a session opens becomes the session's own."""
+        """Actions for `posix_spawn`: the first terminal that a session's leader opens becomes the session's terminal."""
         opened = (os.POSIX_SPAWN_OPEN, 0, self.path, os.O_RDWR, 0)
         return [opened, (os.POSIX_SPAWN_DUP2, 0, 1), (os.POSIX_SPAWN_DUP2, 0, 2)]
 
     def take(self) -> None:
-        """In a child that heads a session: this is the session's terminal."""
+        """In a child that leads a session: make this the session's terminal."""
         fcntl.ioctl(self.descriptor, _TAKE, 0)
 
 

@@ -1,5 +1,5 @@
-"""Keeping names inside writable roots as they are: protected ones with their content, masked ones out of sight, and the
-ways to both. Walks from the mounted roots by descriptor, so that nobody who renames things meanwhile can lead it astray."""
+"""Protects names inside writable roots: keeps protected ones as they are, hides masked ones, and keeps the paths to both. Walks
+from the mounted roots by descriptor, so that renaming things meanwhile cannot mislead it."""
 
 import os
 from collections.abc import Callable
@@ -14,54 +14,54 @@ from .placeholder import hold
 _KIND, _LINK, _FOLDER = 0o170000, 0o120000, 0o040000
 _ENOENT, _EROFS, _ESTALE = 2, 30, 116
 _MOST_LINKS = 8
-_MOST_LINKS_ON_A_WAY = 40  # as many as the kernel follows
+_MOST_LINKS_ON_A_WAY = 40  # as the kernel
 _ATTEMPTS = 20
 
 
 class Protector:
-    """`roots`: the outermost ones, and those that are mounted in a covered folder of one; each with a descriptor of its mount."""
+    """`roots`: the outermost ones, and those mounted in a covered folder of one; each with a descriptor of its mount."""
 
     def __init__(self, roots: "list[tuple[bytes, int]]", blanks: "dict[int, bytes]") -> None:
-        """`blanks`: something empty and read-only to put over a folder and over anything else, by kind."""
+        """`blanks`: something empty and read-only to cover a folder, and to cover anything else, by kind."""
         self._roots = sorted(roots, key=lambda root: len(root[0]), reverse=True)
         self._blanks = blanks
-        self._shown: dict[bytes, tuple[int, int]] = {}  # what is seen where one of these is
+        self._shown: dict[bytes, tuple[int, int]] = {}  # what is seen at each blank
         self._pinned: dict[bytes, int] = {}  # mounts over single names, by path
         self._covered: dict[bytes, tuple[int, int]] = {}  # every path with a mount on it, and what is seen there since
         self.placeholders: list[bytes] = []
         self._held: list[int] = []
 
     def protect(self, names: "list[bytes]", folders: "list[bytes]") -> None:
-        """Names inside every one of `folders`, or absolute paths; what is not in a root cannot be changed anyway."""
+        """Protect names inside every one of `folders`, or absolute paths. Paths outside the roots cannot be changed anyway."""
         spellings = _spellings([name for name in names if name.startswith(b"/")])
         for name in names:
             for path in spellings[name] if name in spellings else [os.path.join(folder, name) for folder in folders]:
                 self._again(self._protect, os.path.normpath(path))
 
     def keep(self, names: "list[bytes]", folders: "list[bytes]") -> None:
-        """The same for names that stand there; nothing keeps others from being made."""
+        """Protect only the names that exist; others can still be created."""
         for path in [os.path.join(folder, name) for name in names for folder in folders]:
             if os.path.lexists(path):
                 self._again(self._protect, os.path.normpath(path))
 
     def pin(self, path: bytes) -> None:
-        """Neither the folder nor any on the way to it can be renamed, removed or replaced."""
+        """Keep the folder, and those above it, from being renamed, removed or replaced."""
         self._again(self._pin_way, path)
 
     def hide(self, path: bytes) -> bool:
-        """Cover a path in a root, or the place where it would appear; False if it is in no root."""
+        """Cover a path in a root, even if it is missing now; False if it is in no root."""
         if self._root_of(path) is None:
             return False
         self._again(self._hide, path)
         return True
 
     def pin_links(self, path: bytes) -> None:
-        """Keep the links by which a masked path is named: with another one in their place the mask would be elsewhere."""
+        """Keep the links that name a masked path: otherwise another link could make the path lead elsewhere."""
         for link in links_on(path):
             self.pin(link)
 
     def mounted(self) -> "list[Kept]":
-        """What was mounted on names in the roots, with their folders as they are seen from here."""
+        """What was mounted on names in the roots, with their folders as seen from here."""
         folders = dict(self._roots) | self._pinned
         return [(path, folders[os.path.dirname(path)], os.path.basename(path), shown) for path, shown in self._covered.items()]
 
@@ -70,7 +70,7 @@ class Protector:
             os.close(descriptor)
 
     def _again(self, step: Callable[[bytes], None], path: bytes) -> None:
-        """What is there may be made or removed while we look, as is a placeholder when its command has ended: then look again."""
+        """Repeat the step when something vanishes or appears meanwhile, such as a placeholder whose command has ended."""
         vanished = FileNotFoundError()
         for _ in range(_ATTEMPTS):
             try:
@@ -78,7 +78,7 @@ class Protector:
             except FileNotFoundError as error:
                 vanished = error
             except NotADirectoryError:
-                return  # a root that is a file has no names in it
+                return  # the root is a file, and contains no names
             else:
                 return
         raise vanished
@@ -108,7 +108,7 @@ class Protector:
             if index < len(names) - 1:
                 if kind != _FOLDER:
                     os.close(found)
-                    return  # a file has no names in it
+                    return  # a file contains no names
                 folder = self._pin(found, at)
             elif is_placeholder(name, folder):
                 self._cover_or_freeze(folder, name, at)
@@ -118,7 +118,7 @@ class Protector:
             os.close(found)
 
     def _protect_git_folder(self, parent: int, name: bytes, path: bytes, depth: int) -> None:
-        """What the `.git` file of a worktree or submodule names, and the links on the way there."""
+        """Protect what the `.git` file of a worktree or submodule names, and the links on the way there."""
         if (named := _git_folder(parent, name, path)) is None:
             return
         for link in links_on(named):
@@ -174,7 +174,7 @@ class Protector:
                 return
 
     def _pin_loop(self, found: int, path: bytes) -> None:
-        """Masks are known by their real paths: only a link that leads nowhere is left. Any other has just been put there."""
+        """Masks are known by their real paths, so only a link that leads nowhere can be left. Any other has just been made."""
         if os.path.realpath(path) != path:
             raise OSError(_ESTALE, "another program replaced it just now", path)
         self._pin(found, path)
@@ -186,15 +186,15 @@ class Protector:
             os.close(found)
 
     def _cover_or_look_again(self, folder: int, name: bytes, path: bytes) -> None:
-        """What is masked must not be seen, also where somebody outside has made it a moment ago."""
+        """A masked path must be hidden, even if another program has created it a moment ago."""
         if not self._cover(folder, name, path):
             raise FileNotFoundError(_ENOENT, "another program makes it anew again and again", path)
 
     def _cover(self, folder: int, name: bytes, path: bytes) -> bool:
-        """With something empty, where nothing is. False where something is, after all."""
+        """Cover a missing path with something empty. False if it exists after all."""
         try:
             held = hold(name, folder)
-        except PermissionError:  # the folder belongs to somebody else: the command has no right to create it either
+        except PermissionError:  # the folder belongs to another user, so the command cannot create the path either
             return _is_free(folder, name)
         except OSError as error:
             if error.errno == _EROFS:
@@ -217,7 +217,7 @@ class Protector:
         os.close(tree)
 
     def _pin(self, found: int, path: bytes) -> int:
-        """Make a name a mount point, which cannot be renamed or removed; a link too. Returns the mount."""
+        """Make a name, even a link, a mount point, so that it cannot be renamed or removed. Returns the mount."""
         if path not in self._pinned:
             tree = kernel.open_tree(b"", directory=found)
             kernel.attach(tree, b"", directory=found)
@@ -232,18 +232,18 @@ class Protector:
         if path in self._pinned:
             os.close(self._pinned[path])
         self._covered[path] = _identity(tree)
-        self._pinned[path] = tree  # it covers what was pinned there before: what is put inside later has to be put in here
+        self._pinned[path] = tree  # it covers earlier mounts on this path, so later mounts inside must be made on this one
 
 
 def _spellings(paths: "list[bytes]") -> "dict[bytes, list[bytes]]":
-    """Absolute paths, and where each leads: it may lie in a root by either."""
+    """Absolute paths with their real paths: either may be inside a root."""
     normal = [os.path.normpath(path) for path in paths]
     real = map(os.fsencode, real_paths(map(os.fsdecode, normal)))
     return {path: list(dict.fromkeys(both)) for path, *both in zip(paths, normal, real, strict=True)}
 
 
 def links_on(path: bytes) -> "list[bytes]":
-    """Every link that is passed on the way to an absolute path, the path itself included; each by its real folder."""
+    """Every link on the way to an absolute path, including the path itself; each with its real folder."""
     found: list[bytes] = []
     pending = path.split(b"/")[::-1]
     at = b""
@@ -286,7 +286,7 @@ def _is_free(folder: int, name: bytes) -> bool:
 
 
 def _git_folder(parent: int, name: bytes, path: bytes) -> "bytes | None":
-    """Where the `.git` file of a worktree or submodule points to; None for the usual folder."""
+    """Where the `.git` file of a worktree or submodule points; None for an ordinary `.git` folder."""
     if name != b".git":
         return None
     try:

@@ -1,4 +1,4 @@
-"""Paths of writable roots: which of them are there, as they were pinned, and which lie inside another."""
+"""Paths of writable roots: which of them exist as they were pinned, and which are inside another."""
 
 from understudy.places.walking import beneath, open_pinned
 
@@ -11,18 +11,18 @@ def beneath_any(path: bytes, parents: "list[bytes]") -> bool:
 
 
 def outermost(paths: "list[bytes]", covered: "list[bytes]") -> "list[bytes]":
-    """Those that do not lie inside another one, or that a covered folder hides there."""
+    """Roots that are not inside another root, and those that a covered folder hides there."""
     return [path for path in paths if not any(path != other and shows(other, path, covered) for other in paths)]
 
 
 def shows(root: bytes, path: bytes, covered: "list[bytes]") -> bool:
-    """Whether what is mounted at `root` has `path` in it."""
+    """Whether the mount of `root` shows `path`."""
     hidden = any(beneath(path, folder) and beneath(folder, root) and folder != root for folder in covered)
     return beneath(path, root) and not hidden
 
 
 def open_pins(plan: Plan) -> "dict[bytes, int]":
-    """Every root and the workspace, opened; without those that are missing. Raises OSError where another thing stands."""
+    """Opens every root and the workspace; skips missing ones. Raises OSError if a path leads to something else than was pinned."""
     opened: dict[bytes, int] = {}
     for path, (device, inode) in plan.pins.items():
         try:

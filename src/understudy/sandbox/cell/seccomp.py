@@ -1,7 +1,7 @@
 """Which system calls a command may make, as a seccomp program.
 
-The rule is "allowed unless named here": what reaches outside the command (other processes, mounts,
-namespaces, kernel settings, sockets) or is a large and rarely needed way into the kernel is refused.
+All calls are allowed except those named here: calls that reach outside the command (other processes, mounts, namespaces, kernel
+settings, sockets), and large, rarely needed parts of the kernel.
 """
 
 import struct
@@ -28,15 +28,15 @@ _AND = 0x54
 _NUMBER_AT = 0
 _ARCH_AT = 4
 
-_NAMESPACES_CLONE = 0x7E020000  # CLONE_NEW*, but for NEWTIME, whose bit is part of the exit signal here
+_NAMESPACES_CLONE = 0x7E020000  # all of CLONE_NEW* but NEWTIME, whose bit belongs to the exit signal here
 _NAMESPACES_UNSHARE = 0x7E020080
 _SETUID = 0o4000
 _SETUID_OR_SETGID = 0o6000
-_MAKES_A_FILE = 0o100 | 0o20000000  # O_CREAT, O_TMPFILE: only with these is there a mode among the arguments
+_MAKES_A_FILE = 0o100 | 0o20000000  # O_CREAT, O_TMPFILE: only with these does the call have a mode
 _PRIORITY_OF_A_USER = {"setpriority": 2, "ioprio_set": 3}  # PRIO_USER, IOPRIO_WHO_USER
 _FIRST_PROCESS = 1
 _TERMINAL_INJECTION = (0x5412, 0x541C, 0x5423)  # TIOCSTI, TIOCLINUX, TIOCSETD
-_PERSONALITIES = (0x0, 0x8, 0x20000, 0x20008, 0x40000, 0xFFFFFFFF)  # plain, 32 bit, old uname, no address randomisation, "tell me"
+_PERSONALITIES = (0x0, 0x8, 0x20000, 0x20008, 0x40000, 0xFFFFFFFF)  # plain, 32 bit, old uname, no address randomisation, query only
 
 _AF_UNIX = 1
 _AF_INET = 2
@@ -45,7 +45,7 @@ _AF_NETLINK = 16
 _SOCK_STREAM = 1
 _SOCK_DGRAM = 2
 _SOCK_SEQPACKET = 5
-_SOCKET_TYPE = 0xF  # the rest of that argument are SOCK_NONBLOCK and SOCK_CLOEXEC
+_SOCKET_TYPE = 0xF  # the other bits of that argument are SOCK_NONBLOCK and SOCK_CLOEXEC
 _PROTOCOLS = (0, 1, 6, 17, 58, 262)  # default, ICMP, TCP, UDP, ICMPv6, MPTCP; others would load rarely used kernel modules
 _WHOLE = 0xFFFFFFFF
 
@@ -62,15 +62,15 @@ REFUSED = (
     *("kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module", "reboot", "swapon", "swapoff", "acct"),
     *("quotactl", "quotactl_fd", "settimeofday", "clock_settime", "sethostname", "setdomainname", "iopl", "ioperm", "syslog"),
 )
-# Answered as "this kernel has no such call", because programs then fall back by themselves. `clone3` and `openat2` have their
-# arguments in memory, where a filter cannot see them.
+# Answered as if this kernel had no such call, because programs then use older calls. `clone3` and `openat2` have their arguments in
+# memory, where a filter cannot see them.
 ABSENT = ("clone3", "openat2", "io_uring_setup", "io_uring_enter", "io_uring_register")
-# Where there is no IPC namespace of its own.
+# Refused if the command has no IPC namespace of its own.
 SHARED_IPC = (
     *("shmget", "shmat", "shmctl", "semget", "semop", "semctl", "semtimedop", "msgget", "msgsnd", "msgrcv", "msgctl"),
     *("mq_open", "mq_unlink"),
 )
-# Where no read-only mount keeps attributes of files outside the roots.
+# Refused if no read-only mount protects the attributes of files outside the roots.
 ATTRIBUTES = (
     *("setxattr", "lsetxattr", "fsetxattr", "setxattrat", "removexattr", "lremovexattr", "fremovexattr", "removexattrat"),
     "file_setattr",
@@ -91,7 +91,7 @@ def _verdicts(if_matched: int, otherwise: int) -> Code:
 
 
 def _any_bit(argument: int, bits: int, error: int = EPERM) -> Code:
-    """Refuse if any of `bits` is set. The kernel reads 32 bits of these arguments, so do we."""
+    """Refuse if any of `bits` is set. The kernel reads only 32 bits of these arguments, so only those are tested."""
     return [(_LOAD, 0, 0, _argument_at(argument)), (_ANY_BIT, 0, 1, bits), *_verdicts(_ERRNO | error, _ALLOW)]
 
 
@@ -113,7 +113,7 @@ def _pointer_set(argument: int) -> Code:
 
 
 def _all_of(*conditions: "tuple[int, int, tuple[int, ...]]") -> Code:
-    """Allow what meets every condition: this argument, these of its bits, one of these values. Refuse the rest."""
+    """Allow calls that meet every condition (argument, bits of it, allowed values of those bits). Refuse all others."""
     code: Code = []
     for argument, bits, values in conditions:
         code += [(_LOAD, 0, 0, _argument_at(argument)), (_AND, 0, 0, bits)]
@@ -123,15 +123,15 @@ def _all_of(*conditions: "tuple[int, int, tuple[int, ...]]") -> Code:
 
 
 def _pairs_without_addresses() -> Code:
-    """socketpair: only kinds that cannot be sent to an address. For unix sockets "raw" is another word for datagrams."""
+    """For socketpair: only kinds that cannot send to an address. For unix sockets, "raw" means datagrams."""
     return _all_of((0, _WHOLE, (_AF_UNIX,)), (1, _SOCKET_TYPE, (_SOCK_STREAM, _SOCK_SEQPACKET)))
 
 
 def _ordinary_sockets(*, unix: bool) -> Code:
-    """socket: internet (not raw), the netlink protocol that lists interfaces, and unix if wanted.
+    """For socket: internet (not raw), the netlink protocol that lists interfaces, and unix if wanted.
 
-    A unix socket can be connected to whatever path it is given, and nothing in a filter, a mount or this Landlock can tell a
-    socket of the outside from one that the command has made.
+    A unix socket can connect to any path, and no filter, mount or Landlock version in use here can distinguish another program's
+    socket from one that the command has made.
     """
     netlink = _all_of((2, _WHOLE, (0,)))
     internet = _all_of((0, _WHOLE, (_AF_INET, _AF_INET6)), (1, _SOCKET_TYPE, (_SOCK_STREAM, _SOCK_DGRAM)), (2, _WHOLE, _PROTOCOLS))
@@ -141,7 +141,7 @@ def _ordinary_sockets(*, unix: bool) -> Code:
 
 
 def _plain_mode(flags: int, mode: int) -> Code:
-    """open and its like: no file is made setuid or setgid."""
+    """For open and similar calls: no file may become setuid or setgid."""
     return [
         (_LOAD, 0, 0, _argument_at(flags)),
         (_ANY_BIT, 0, 3, _MAKES_A_FILE),
@@ -152,12 +152,12 @@ def _plain_mode(flags: int, mode: int) -> Code:
 
 
 def _own_limits() -> Code:
-    """prlimit64: reading anybody's limits, setting only one's own. It could end the process that watches the command."""
+    """For prlimit64: read any limits, set only one's own, or the command could kill the process that watches it."""
     return [(_LOAD, 0, 0, _argument_at(0)), (_EQUAL, 0, 1, 0), (_RETURN, 0, 0, _ALLOW), *_pointer_set(2)]
 
 
 def _priority(of_a_user: int) -> Code:
-    """Neither of all processes of the user, nor of the one that watches the command."""
+    """Not for all processes of the user, nor for the process that watches the command."""
     return [
         (_LOAD, 0, 0, _argument_at(0)),
         (_EQUAL, 2, 0, of_a_user),
@@ -168,9 +168,9 @@ def _priority(of_a_user: int) -> Code:
 
 
 def program(machine: str, *, network: str, own_namespaces: bool, unix_sockets: bool = False) -> bytes:
-    """The filter for one kind of command; `own_namespaces` says that mounts and IPC are already its own.
+    """The filter for one kind of command. `own_namespaces`: it has its own mounts and IPC.
 
-    `unix_sockets`: where there is a network, unix sockets are part of it.
+    `unix_sockets`: if there is a network, allow unix sockets, too.
     """
     numbers = numbers_for(machine)
     verdicts: dict[int, Code] = {}
@@ -182,7 +182,7 @@ def program(machine: str, *, network: str, own_namespaces: bool, unix_sockets: b
         (_EQUAL, 1, 0, AUDIT_ARCH[machine]),
         (_RETURN, 0, 0, _KILL),
         (_LOAD, 0, 0, _NUMBER_AT),
-        (_GREATER, 0, 1, NEWEST_KNOWN),  # also every x32 call, which has bit 30 set
+        (_GREATER, 0, 1, NEWEST_KNOWN),  # this also covers all x32 calls, which have bit 30 set
         (_RETURN, 0, 0, _ERRNO | ENOSYS),
     ]
     code = [*head, *_search(sorted(verdicts.items()))]
@@ -190,7 +190,7 @@ def program(machine: str, *, network: str, own_namespaces: bool, unix_sockets: b
 
 
 def _search(verdicts: list[tuple[int, Code]]) -> Code:
-    """A binary search: the kernel evaluates the whole filter for every call number when it is installed."""
+    """A binary search, because the kernel evaluates the whole filter for every call number when it is installed."""
     if len(verdicts) > 3:
         middle = len(verdicts) // 2
         below, above = _search(verdicts[:middle]), _search(verdicts[middle:])
@@ -215,7 +215,7 @@ def _argument_rules() -> Iterable[tuple[str, Code]]:
     yield "clone", _any_bit(0, _NAMESPACES_CLONE)
     yield "unshare", _any_bit(0, _NAMESPACES_UNSHARE)
     for name, argument in (("chmod", 1), ("fchmod", 1), ("fchmodat", 2), ("fchmodat2", 2)):
-        yield name, _any_bit(argument, _SETUID)  # setgid is usual for folders, and cannot be told apart here
+        yield name, _any_bit(argument, _SETUID)  # setgid is usual for folders, which cannot be recognized here
     for name, argument in (("creat", 1), ("mknod", 1), ("mknodat", 2)):
         yield name, _any_bit(argument, _SETUID_OR_SETGID)
     yield "open", _plain_mode(1, 2)

@@ -1,4 +1,4 @@
-"""The helper's loop: take a request, fork, hand back a descriptor of the new process, collect what has ended."""
+"""The helper's loop: takes requests, forks, returns a descriptor of each new process, and cleans up after those that have ended."""
 
 import _socket
 import gc
@@ -16,36 +16,36 @@ from .plan import FULL, LANDLOCK, Kind, Plan
 
 _MOST_DESCRIPTORS = 8
 _SWEEPS = 20
-# A server that has just got a result has more urgent things to do than we, and the model then takes its time. Where it takes none,
-# a command takes 9.6 ms so, 10.5 without the wait, and up to 15 with a wait of 3 ms, which ends just as the next one comes.
+# After a result, the server has more urgent work than we, and the model takes its time. If the model answers at once, a command
+# takes 9.6 ms with this wait, 10.5 without it, and up to 15 with a wait of 3 ms, which ends just as the next command comes.
 _LATER = 0.005
-_MOST_SPARES = 2  # where commands come faster than cells are made ready, one takes 4.9 ms so, and 5.9 with one spare
+_MOST_SPARES = 2  # if commands come faster than cells are prepared, one takes 4.9 ms with two spares and 5.9 with one
 
 
 Spare = tuple[Kind, int]  # its kind and process
-Prepared = tuple[Kind, spawn.Started, _socket.socket]  # a spare, and where its command is to be sent
+Prepared = tuple[Kind, spawn.Started, _socket.socket]  # a spare, and the socket for its command
 Message = tuple[int, str, "str | int | dict[str, str] | tuple[int, Spare | None]"]
 
 
 class HelperServer:
     def __init__(self, control: int) -> None:
         self._control = _socket.socket(fileno=control)
-        alive = os.pidfd_open(os.getpid())  # not a pipe: a cell that has just been forked would hold the other end open
+        alive = os.pidfd_open(os.getpid())  # not a pipe, whose other end a newly forked cell would hold open
         self._around = HelperState(alive=alive, recall=os.eventfd(0))
-        self._running: dict[int, spawn.Started] = {}  # by pidfd, until they are collected
+        self._running: dict[int, spawn.Started] = {}  # by pidfd, until they are reaped
         self._ledgers: dict[int, spawn.Started] = {}  # by ledger, until the command is over
         self._spares: list[spawn.Started] = []  # the server may have used some of them already
-        self._ended: list[tuple[int, Kind, list[bytes]]] = []  # process, kind and placeholders of cells, not yet cleared up after
+        self._ended: list[tuple[int, Kind, list[bytes]]] = []  # process, kind and placeholders of ended cells that need cleaning up
         self._needs: list[Need | None] = []
         self._due = 0.0
-        self._held = math.inf  # until then, unless the server puts it off, commands may run
+        self._held = math.inf  # the time until which commands may run; the server extends it
         self._poll = select.poll()
         self._poll.register(self._control.fileno(), select.POLLIN)
         if (table := self._around.kept_rules.table) >= 0:
             self._poll.register(table, select.POLLPRI)
 
     def run(self) -> None:
-        """Serve until the server is gone, or has not been heard from for too long; then end everything and leave."""
+        """Serve until the server is gone or has been silent for too long; then end everything and leave."""
         try:
             self._send((0, "probed", self._probe()))
             while True:
@@ -61,7 +61,7 @@ class HelperServer:
                 if self._ended and self._due <= time.monotonic():
                     self._clear_up()
                 if time.monotonic() >= self._held:
-                    return  # the server stands still, and others may have what it had
+                    return  # the server is suspended, and others may have what it held
         except OSError:
             return  # the server does not read any more
         finally:
@@ -75,7 +75,7 @@ class HelperServer:
         if identifier == 0:
             self._held = packed
             return True
-        if packed is None:  # too large for one message: it comes in a file
+        if packed is None:  # too large for one message, so it comes in a file
             packed = _read_all(descriptors.pop())
         try:
             plan = Plan.unpack(packed)
@@ -95,7 +95,7 @@ class HelperServer:
         self._poll.register(started.pidfd, select.POLLIN)
         if started.ledger >= 0:
             self._ledgers[started.ledger] = started
-            self._poll.register(started.ledger, 0)  # only to be told that it has been closed
+            self._poll.register(started.ledger, 0)  # only to learn that it was closed
 
     def _send(self, message: Message, *descriptors: int) -> None:
         rights = []
@@ -105,13 +105,13 @@ class HelperServer:
         self._control.sendmsg([marshal.dumps(message)], rights)
 
     def _note_end(self, cell: spawn.Started) -> None:
-        """Its command is over, whose result the server has; the cell itself is about to go."""
+        """The cell's command is over, and the server has its result; the cell itself is about to end."""
         self._poll.unregister(cell.ledger)
         del self._ledgers[cell.ledger]
         if cell in self._spares:
             self._spares.remove(cell)
         covers = cell.covers()
-        if covers is None or cell.kind is None:  # it did not come to be used
+        if covers is None or cell.kind is None:  # the cell was never used
             self._tell_over(cell.pid, None)
             return
         self._needs.append(cell.need)
@@ -119,18 +119,18 @@ class HelperServer:
         self._ended.append((cell.pid, cell.kind, covers))
 
     def _patience(self) -> "int | None":
-        """Milliseconds until there is something to clear up, or to end."""
+        """Milliseconds until something has to be cleaned up or ended."""
         until = min(self._due, self._held) if self._ended else self._held
         return None if until == math.inf else max(0, math.ceil((until - time.monotonic()) * 1000))
 
     def _clear_up(self) -> None:
-        """Make room for the next command: a cell that waits for it, and nothing left of those that have ended."""
+        """Prepare a cell for the next command, and remove what ended cells left."""
         self._due = 0.0
         while self._needs:
             self._around.kept_rules.used(self._needs.pop())
         while self._ended:
             pid, kind, covers = self._ended[0]
-            prepared = self._prepare(kind)  # first: it has things to do by itself
+            prepared = self._prepare(kind)  # first, because the new cell then works by itself meanwhile
             placeholder.remove_each(covers, kernel.open_plain)
             self._tell_over(pid, prepared)
             del self._ended[0]
@@ -145,20 +145,20 @@ class HelperServer:
             self._end_orphans()
 
     def _prepare(self, kind: Kind) -> "Prepared | None":
-        """A command has ended, and another like it is likely. None waits before that."""
+        """A command has ended, and a similar one is likely, so fork a cell for it. None if that fails."""
         self._spares = [spare for spare in self._spares if not spare.used]
         if len(self._spares) >= _MOST_SPARES:
             return None
         try:
             spare, orders = spawn.prepare(kind, self._around)
         except OSError:
-            return None  # the next command is told, if it is so then
+            return None  # if the reason persists, the next command reports it
         self._spares.append(spare)
         self._keep(spare)
         return kind, spare, orders
 
     def _tell_over(self, pid: int, prepared: "Prepared | None") -> None:
-        """Nothing is left of the command in `pid`. A new spare cell goes along."""
+        """Report that nothing is left of the command in `pid`, and pass on a new spare cell."""
         if prepared is None:
             self._send((0, "over", (pid, None)))
             return
@@ -167,7 +167,7 @@ class HelperServer:
         orders.close()
 
     def _end_orphans(self) -> None:
-        """A watching process that was killed leaves its charges to us."""
+        """If a watching process was killed, its children become ours; end them."""
         for _ in range(_SWEEPS):
             known = {started.pid for started in self._running.values()}
             orphans = [pid for pid in supervise.children_of(os.getpid()) if pid not in known]
@@ -190,7 +190,8 @@ class HelperServer:
         self._end_orphans()
 
     def _probe(self) -> "dict[str, str]":
-        """Try each way to contain a command, on nothing: why it does not work, or nothing. "notes" are on what works."""
+        """Try each way to contain a command, by running nothing: why it does not work, or empty. "notes" describe those that
+        work."""
         if not kernel.NUMBERS:
             return dict.fromkeys((FULL, LANDLOCK), "this type of machine is not supported") | {"notes": ""}
         if not self._around.abi:
@@ -200,7 +201,7 @@ class HelperServer:
         return {FULL: full, LANDLOCK: landlock, "notes": f"{notes} landlock {self._around.abi}"}
 
     def _try(self, shape: str) -> "tuple[str, str]":
-        """Why it cannot be done here, or nothing; and what the attempt noted."""
+        """Why it does not work here, or empty; and what the attempt noted."""
         reader, writer = os.pipe()
         null = os.open(b"/dev/null", os.O_WRONLY | os.O_CLOEXEC)
         plan = Plan(shape=shape, argv=[], environment={}, cwd=b"/")
@@ -238,7 +239,7 @@ def _read_all(descriptor: int) -> bytes:
 def main(control: int) -> None:
     kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
     supervise.leave_interrupts_to_the_kernel()
-    identity.prefer_for_oom()  # before our memory is hidden: then these files are no longer ours
+    identity.prefer_for_oom()  # before we hide our memory, because these files then belong to root
     identity.hide_memory(True)
     helper = HelperServer(control)
     for network in ("off", "loopback"):

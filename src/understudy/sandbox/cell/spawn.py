@@ -1,4 +1,4 @@
-"""The helper's forks: a process for one command, or one that waits for the next."""
+"""The helper's forks: a process for one command, or a cell that waits for the next."""
 
 import _socket
 import io
@@ -12,19 +12,19 @@ from .inside import NOT_RUN, Cell, HelperState, describe, report
 from .kept_rules import Need
 from .plan import FULL, Kind, Plan
 
-_NAMESPACES = kernel.CLONE_NEWUSER | kernel.CLONE_NEWPID | kernel.CLONE_NEWIPC  # of mounts: see `Cell`
+_NAMESPACES = kernel.CLONE_NEWUSER | kernel.CLONE_NEWPID | kernel.CLONE_NEWIPC  # mount namespaces come later: see `Cell`
 
 
 class Started:
     """A process with a command, or one that waits for it."""
 
     def __init__(self, pid: int, pidfd: int, kind: "Kind | None", ledger: int) -> None:
-        """`kind` is of a cell, None for other ways to run; `ledger`: see `Cell`, -1 for other ways to run."""
+        """`kind`: of a cell, None for other ways to run; `ledger`: see `Cell`, -1 for other ways to run."""
         self.pid = pid
         self.pidfd = pidfd
         self.kind = kind
         self.ledger = ledger
-        self.need: Need | None = None  # which rules it had to make for itself: told once it is asked for its placeholders
+        self.need: Need | None = None  # the ruleset that it had to make itself; known once its placeholders were asked for
 
     @property
     def used(self) -> bool:
@@ -34,13 +34,13 @@ class Started:
         return any(event & select.POLLIN for _, event in poll.poll(0))
 
     def covers(self) -> "list[bytes] | None":
-        """The placeholders that a cell has made, None if it was not used; to be asked once its command is over."""
+        """The placeholders that a cell has made, None if it was not used. Ask only once its command is over."""
         written = b""
         try:
             while self.ledger >= 0 and (block := os.read(self.ledger, 1 << 16)):
                 written += block
         except BlockingIOError:
-            pass  # it could not even be killed
+            pass  # it cannot even be killed
         if not written:
             return None
         paths, self.need = _read(written[1:])
@@ -53,7 +53,7 @@ class Started:
 
 
 def _read(ledger: bytes) -> "tuple[list[bytes], Need | None]":
-    """Placeholders, and the rules that were made; none of both may have been told."""
+    """The placeholders and the ruleset that the cell reported; either may be missing."""
     paths: list[bytes] = []
     need: Need | None = None
     stream = io.BytesIO(ledger)
@@ -61,7 +61,7 @@ def _read(ledger: bytes) -> "tuple[list[bytes], Need | None]":
         try:
             told: list[bytes] | Need = marshal.load(stream)
         except (EOFError, ValueError):
-            break  # there was no room for all of it, or the cell was killed while it told us
+            break  # the pipe was full, or the cell was killed while it wrote
         if isinstance(told, tuple):
             need = told
         else:
@@ -70,7 +70,8 @@ def _read(ledger: bytes) -> "tuple[list[bytes], Need | None]":
 
 
 def start(plan: Plan, descriptors: "list[int]", around: HelperState) -> Started:
-    """Fork the process that sets up, watches and ends the command. `descriptors`: stdout, stderr, status, then what to keep."""
+    """Fork the process that sets up, watches and ends the command. `descriptors`: stdout, stderr, status, then the command's
+    own."""
     if plan.shape != FULL:
         return Started(*_fork(around, None, lambda cell: cell.run(plan, descriptors), descriptors[2]), None, -1)
     confine.filter_program(plan.network, own_namespaces=True, unix_sockets=plan.unix_sockets)
@@ -80,9 +81,9 @@ def start(plan: Plan, descriptors: "list[int]", around: HelperState) -> Started:
 
 
 def prepare(kind: Kind, around: HelperState) -> "tuple[Started, _socket.socket]":
-    """Fork a process that waits for a command; the socket is where to send that. Closing that sends it away.
+    """Fork a process that waits for a command, which is sent over the returned socket. Closing the socket ends the process.
 
-    A command that finds one takes 10.5 ms instead of 13.9, the model's two answers included.
+    A command that finds such a process takes 10.5 ms instead of 13.9, including the model's two answers.
     """
     ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
     try:
@@ -97,7 +98,7 @@ def prepare(kind: Kind, around: HelperState) -> "tuple[Started, _socket.socket]"
 
 
 class _Ledger:
-    """A pipe from a cell to the helper, which looks into it only when it has to."""
+    """A pipe from a cell to the helper, which reads it only when it has to."""
 
     def __init__(self) -> None:
         self._reader, self.writer = os.pipe()
@@ -129,18 +130,18 @@ def _fork(around: HelperState, kind: "Kind | None", live: "Callable[[Cell], None
         try:
             live(cell)
             code = 0
-        except BaseException as error:  # nothing may escape into the helper's own loop
+        except BaseException as error:  # no error may reach the helper's own loop
             report(cell.status, (b"lost " if cell.begun else b"failed ") + describe(error))
         finally:
             os._exit(code)
     if owner is not None:
         os.close(gate)
-        try:  # only root outside may map a user other than itself
+        try:  # only root outside may map another user
             uid, gid = owner
             identity.write_maps(b"%d" % pid, (uid, uid), (gid, gid), privileged=True)
             os.write(opener, b"1")
         except OSError as error:
-            report(status, b"failed " + describe(error))  # the child reads end-of-file and gives up
+            report(status, b"failed " + describe(error))  # the child reads end-of-file and ends
         finally:
             os.close(opener)
     return pid, pidfd

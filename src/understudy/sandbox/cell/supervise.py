@@ -1,7 +1,7 @@
-"""Watching one command to its end and ending all that it started.
+"""Watches one command to its end, and ends all that it started.
 
-Each command has a process of ours above it. In a PID namespace that process is number 1 and its end is everybody's end.
-Elsewhere it adopts what the command leaves behind and ends that too.
+Each command has a process of ours above it. In a PID namespace that process is number 1, and its end kills all others. Elsewhere it
+adopts orphans of the command and ends those, too.
 """
 
 import os
@@ -14,38 +14,38 @@ from .guards import LimitGuards
 from .orders import END, ORPHANED, TERM, Orders
 
 KILL = signal.SIGKILL
-FRESH = (signal.SIGPIPE, signal.SIGXFSZ)  # ignored by Python, so to be reset for commands
-# The C library looks at each signal before it executes something; those that it is told to reset it resets without a look.
+FRESH = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores these, so reset them for commands
+# Before exec, the C library queries each signal; it resets those named here without a query.
 ALL = tuple(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
 _MEANINGLESS = (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGINT)
 
 _SWEEP_SECONDS = 2.0
-REST = 0.005  # between two looks for names that were moved: renaming without end must not keep us busy
-_REAPED_AT_ONCE = 256  # so that a fork bomb does not keep us from everything else
+REST = 0.005  # between two checks of moved names: endless renaming must not keep us busy
+_REAPED_AT_ONCE = 256  # so that a fork bomb cannot keep us from everything else
 
 
 def leave_interrupts_to_the_kernel() -> None:
-    """Python's own handler would let a command interrupt the process that watches it."""
+    """With Python's own handler a command could interrupt the process that watches it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def block_signals() -> None:
-    """What is sent to us means nothing; see `orders`."""
+    """Signals sent to us mean nothing; see `orders`."""
     signal.pthread_sigmask(signal.SIG_BLOCK, _MEANINGLESS)
 
 
 def unblock_signals() -> None:
-    """In the command: everything as a fresh process has it."""
+    """In the command: restore the signals of a fresh process."""
     for number in FRESH:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 class CommandWatch:
-    """Waits for `command`; `everything` knows how to signal the rest, `guards` whether a limit is broken, `names` whether what was
-    to be kept from it still is.
+    """Waits for `command`. `everything` can signal all other processes; `guards` reports a limit that is exceeded; `names` reports
+    a path that should be out of the command's reach and no longer is.
 
-    `grace_seconds`: so long a command that has ended leaves to what it started, e.g. the `tee` behind a redirection.
+    `grace_seconds`: how long the processes that a finished command left may go on, for example the `tee` of a redirection.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class CommandWatch:
     def _run(self, alarm: "_ChildAlarm") -> None:
         deadline: float | None = None
         rested: float | None = None
-        look = time.monotonic() + self._interval  # by the clock: a command can wake us as often as it likes
+        look = time.monotonic() + self._interval  # by the clock, because a command can wake us as often as it likes
         while self._reap():
             now = time.monotonic()
             if self.report and deadline is None:
@@ -110,7 +110,7 @@ class CommandWatch:
                 break
 
     def _reap(self) -> bool:
-        """Collect what has ended; False when there are no children any more."""
+        """Reap ended children; False if there are none left."""
         for _ in range(_REAPED_AT_ONCE):
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -134,7 +134,7 @@ class CommandWatch:
 
 
 class _ChildAlarm:
-    """A descriptor that can be read when a child may have ended."""
+    """A descriptor that becomes readable when a child may have ended."""
 
     def __enter__(self) -> "_ChildAlarm":
         self.reader, self._writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
@@ -160,11 +160,11 @@ class _ChildAlarm:
 
 
 def _ignore(number: int, frame: object) -> None:
-    """Only a handler makes the kernel wake us."""
+    """Does nothing, but only with a handler does the kernel wake us."""
 
 
 class Namespace:
-    """Everything else in our PID namespace, of which we are number 1."""
+    """All other processes in our PID namespace, where we are number 1."""
 
     def signal(self, number: int) -> None:
         try:
@@ -177,14 +177,14 @@ class Namespace:
 
 
 class Descendants:
-    """Our children and theirs. Orphans among them become our children, since we are a subreaper."""
+    """Our children and their descendants. Orphans among them become our children, because we are a subreaper."""
 
     def signal(self, number: int) -> None:
         for pid in self._all():
             send(pid, number)
 
     def end(self) -> None:
-        # All are stopped before any is killed, or a process that keeps forking could stay ahead of us.
+        # Stop all before killing any; otherwise a process that keeps forking could escape us.
         stopped: set[int] = set()
         for _ in range(20):
             fresh = [pid for pid in self._all() if pid not in stopped]

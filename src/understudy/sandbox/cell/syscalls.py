@@ -7,13 +7,13 @@ import os
 
 MACHINES = ("x86_64", "aarch64")
 
-# AUDIT_ARCH_* of linux/audit.h: what seccomp sees in `arch`.
+# AUDIT_ARCH_* of linux/audit.h: the value of `arch` in seccomp.
 AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
-# Above this the kernel is newer than our rules. Answered with ENOSYS, which programs take as "do it the old way".
+# Later calls than our rules know. Answered with ENOSYS, so that programs use older calls.
 NEWEST_KNOWN = 470
 
-# name: (x86_64, aarch64); None where the machine never had it.
+# name: (x86_64, aarch64); None if the machine never had it.
 NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "clone": (56, 220),
     "clone3": (435, 435),
@@ -155,7 +155,7 @@ def machine() -> str:
 
 
 def numbers_for(name: str) -> dict[str, int]:
-    """The table of one machine; raises KeyError for a machine without one."""
+    """The numbers for one machine; raises KeyError if we have none for it."""
     column = {"x86_64": 0, "aarch64": 1}[name]
     table: dict[str, int] = {}
     for call, row in NUMBERS.items():

@@ -1,7 +1,7 @@
-"""Folders that commands have filled: removed and measured, whatever is in them.
+"""Removes and measures folders that commands have filled, whatever is in them.
 
-No recursion, no path longer than a name, nothing followed: everything is reached from a folder that is open, so that depth,
-odd names, links and missing rights make no difference, and a few descriptors are enough.
+Uses no recursion and only single names, follows no links, and starts from an open folder. So depth, odd names, links and missing
+rights do not matter, and a few descriptors are enough.
 """
 
 import os
@@ -11,7 +11,7 @@ _PLACE = getattr(os, "O_PATH", 0) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXE
 _USABLE = 0o700
 _ASIDE = ".gone-"
 _KIND, _IS_FOLDER = 0o170000, 0o040000
-_ROUNDS = 1_000_000  # one for each level of depth; there is an end even if somebody keeps filling it
+_ROUNDS = 1_000_000  # one for each level of depth; ends even if another process keeps filling the folder
 
 
 def remove(path: "str | bytes") -> bool:
@@ -27,12 +27,12 @@ def remove(path: "str | bytes") -> bool:
 
 
 def set_aside(path: str) -> None:
-    """Have a folder gone from its place at once, to be removed by `remove_set_aside`, by whatever process. Raises nothing."""
+    """Move a folder away at once; `remove_set_aside` removes it later, perhaps in another process. Raises nothing."""
     folder, name = os.path.split(path)
     try:
         os.rename(path, os.path.join(folder, f"{_ASIDE}{os.urandom(4).hex()}-{name}"))
     except OSError:
-        pass  # it is not there
+        pass  # it does not exist
 
 
 def remove_set_aside(folder: str) -> bool:
@@ -46,7 +46,7 @@ def remove_set_aside(folder: str) -> bool:
 
 
 def empty(path: "str | bytes") -> bool:
-    """Remove all that is in a folder; False if that could not be done. Raises OSError if it cannot be opened."""
+    """Remove all that is in a folder; False if that failed. Raises OSError if it cannot be opened."""
     top = _open(None, path)
     try:
         return _empty(top)
@@ -55,7 +55,7 @@ def empty(path: "str | bytes") -> bool:
 
 
 def _empty(top: int) -> bool:
-    """Folders in a folder are moved up into `top` and emptied there in their turn, so that depth costs nothing."""
+    """Inner folders are moved up into `top` and emptied in turn, so depth costs nothing."""
     fresh = _FreshNames()
     for _ in range(_ROUNDS):
         found = removed = 0
@@ -71,12 +71,12 @@ def _empty(top: int) -> bool:
 
 
 def _clear_away(folder: int, name: str, top: int, fresh: "_FreshNames") -> bool:
-    """Remove an entry of `top`, or remove an entry of a folder in it or move that up."""
+    """Remove an entry of `top`; or remove an entry of a folder in it, or move that up."""
     try:
         os.unlink(name, dir_fd=folder)
     except FileNotFoundError:
         return True
-    except OSError:  # a folder: EISDIR, elsewhere EPERM
+    except OSError:  # a folder: EISDIR, on some systems EPERM
         try:
             return _clear_folder(name, top, fresh) if folder == top else _move_up(folder, name, top, fresh())
         except OSError:
@@ -98,14 +98,14 @@ def _clear_folder(name: str, top: int, fresh: "_FreshNames") -> bool:
 
 def _move_up(folder: int, name: str, top: int, to: str) -> bool:
     try:
-        os.rmdir(name, dir_fd=folder)  # mostly it is empty or not to be entered yet: both are quick
+        os.rmdir(name, dir_fd=folder)  # usually it is empty, or not yet accessible: both are quick
     except OSError:
         pass
     else:
         return True
     try:
         os.rename(name, to, src_dir_fd=folder, dst_dir_fd=top)
-    except PermissionError:  # its own entry for its parent changes, so it must be writable itself
+    except PermissionError:  # moving it changes its `..`, so it must be writable itself
         os.close(_open(folder, name))
         os.rename(name, to, src_dir_fd=folder, dst_dir_fd=top)
     return True
@@ -122,7 +122,7 @@ class _FreshNames:
 
 
 def _open(parent: "int | None", name: "str | bytes") -> int:
-    """Open a folder for reading and changing, and give its owner the rights for it where they are missing."""
+    """Open a folder to read and change it, giving its owner missing rights."""
     try:
         descriptor = os.open(name, _FOLDER, dir_fd=parent)
     except PermissionError:
@@ -132,7 +132,7 @@ def _open(parent: "int | None", name: "str | bytes") -> int:
         try:
             os.fchmod(descriptor, _USABLE)
         except OSError:
-            pass  # what follows from this is told where it follows
+            pass  # if it matters, a later call fails and is reported
     return descriptor
 
 
@@ -151,7 +151,7 @@ Identity = tuple[int, int]  # device and inode
 
 
 def identities(paths: "list[bytes]") -> "list[Identity]":
-    """Of those that are there."""
+    """Device and inode of the paths that exist."""
     found: list[Identity] = []
     for path in paths:
         try:
@@ -165,10 +165,10 @@ def identities(paths: "list[bytes]") -> "list[Identity]":
 def measure(
     path: "str | bytes", *, most_bytes: int, most_files: int, open_all: bool, skipped: "frozenset[Identity]" = frozenset()
 ) -> "tuple[int, int]":
-    """Bytes on the disk and number of entries beneath a folder, or a little more than the given most: it stops there.
+    """Bytes on the disk and number of entries below a folder. Stops as soon as either is more than `most`.
 
-    Other file systems beneath it do not count, nor do the `skipped` folders. `open_all`: give ourselves the rights to see into
-    every folder; otherwise those that are closed to us count as empty. Raises OSError if the folder itself cannot be opened.
+    Leaves out other file systems and the `skipped` folders. `open_all`: give ourselves the rights to see into every folder;
+    otherwise closed folders count as empty. Raises OSError if the folder itself cannot be opened.
     """
     walk = _Walk(most_bytes, most_files, skipped, open_all=open_all)
     try:
@@ -179,7 +179,8 @@ def measure(
 
 
 class _Walk:
-    """Goes down by names and up by "..", and checks there that it is where it came from: a folder may have been moved."""
+    """Descends by names and returns by "..", checking that it is back where it came from, because a folder may be moved
+    meanwhile."""
 
     def __init__(self, most_bytes: int, most_files: int, skipped: "frozenset[Identity]", *, open_all: bool) -> None:
         self._skipped = skipped
@@ -188,28 +189,28 @@ class _Walk:
         self._open_all = open_all
         self._at = -1
         self._device = -1
-        self._linked: set[int] = set()  # files with several names, seen already
+        self._linked: set[int] = set()  # files with several names that were counted already
         self.bytes = 0
         self.files = 0
 
     def run(self, path: "str | bytes") -> None:
         self._at = self._enter(None, path)
         self._device = os.fstat(self._at).st_dev
-        above: list[tuple[list[str], int]] = []  # of each folder on the way: subfolders still to be seen, and its inode
+        above: list[tuple[list[str], int]] = []  # for each folder on the way: subfolders still to visit, and its inode
         names = self._look()
         while not self._is_over():
             if names:
                 try:
                     inner = self._enter(self._at, names.pop())
                 except OSError:
-                    continue  # gone, or not for us to see
+                    continue  # gone, or we may not look
                 above.append((names, os.fstat(self._at).st_ino))
                 self._move_to(inner)
                 names = self._look()
             elif above:
                 names, inode = above.pop()
                 if not self._go_up(inode):
-                    return  # it was moved meanwhile: what has been counted is there, at least
+                    return  # it was moved meanwhile; what was counted so far is the least
             else:
                 return
 
@@ -250,7 +251,7 @@ class _Walk:
             return _open(parent, name)
         descriptor = os.open(name, _FOLDER, dir_fd=parent)
         try:
-            os.stat("..", dir_fd=descriptor)  # or there would be no way back
+            os.stat("..", dir_fd=descriptor)  # otherwise there would be no way back
         except OSError:
             os.close(descriptor)
             raise
