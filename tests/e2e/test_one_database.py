@@ -10,6 +10,7 @@ from tests.cli.program import Program
 from tests.e2e.scenes import session_of, text_of
 from tests.e2e.talking import Stream, create, listed
 from tests.support.postgres import the_server
+from understudy.config.home import state_dir
 from understudy.testing import HOLD, McpProcess, Script, ScriptedModel, deltas, say
 
 
@@ -56,3 +57,19 @@ async def test_a_turn_of_a_killed_server_is_closed_by_the_other_which_tells_whoe
         assert text_of(await waits) == "Turn interrupted"
         await stream.until("task_complete")
         assert text_of(await two.call_tool("codex-reply", threadId=thread, prompt="2")) == "next"
+
+
+async def test_a_turn_on_another_machine_that_has_no_worker_keeps_its_conversation_from_being_deleted(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        state_dir(tmp_path / name).mkdir(parents=True)
+        (state_dir(tmp_path / name) / "host.name").write_text(name)
+    async with two_servers(tmp_path, [deltas(["half ", HOLD])]) as (model, one, _):
+        begun = one.call_tool("codex", prompt="1")
+        thread = await session_of(one, begun)
+        await one.event("agent_message_delta", begun)
+        refused = await Program(tmp_path / "two", tmp_path).run_aside("conversations", "delete", thread, "--yes")
+        assert (refused.code, "has a turn running on host one" in refused.err) == (1, True), refused.err
+        model.release()
+        assert text_of(await begun) == "half "
+        deleted = await Program(tmp_path / "two", tmp_path).run_aside("conversations", "delete", thread, "--yes")
+        assert deleted.code == 0, deleted.err

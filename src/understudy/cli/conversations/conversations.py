@@ -163,16 +163,21 @@ async def _forget(listed: Listed) -> None:
 
 
 async def _forget_elsewhere(log: Store, listed: Listed, where: Elsewhere) -> None:
-    """Its host does it; where that is away, nothing runs that could mind, and nothing of it counts any more should it come back."""
+    """Its worker does it. Without a worker it is deleted here, unless another process of that host has it; should the worker
+    come back, the database refuses what it writes.
+    """
     name = listed.conversation_id
-    if not where.alive:
+    if not where.alive and await log.holder(name) is None:
         await write(lambda done: log.delete(name, done))
         return
-    if listed.summary.turn is not None:
+    if not where.alive or listed.summary.turn is not None:
         raise ConversationBusy(f"conversation {name} has a turn running on host {where.host}; wait for its end")
     await write(lambda done: log.post(name, Delete(there=True), done))
     give_up = time.monotonic() + ENDING_SECONDS
     while await log.find(name) is not None:
+        left = [letter for letter in await log.letters(name) if isinstance(letter.op, Delete)]
+        if not left and await log.find(name) is not None:
+            raise ConversationBusy(f"conversation {name} has begun a turn on host {where.host}; wait for its end")
         if time.monotonic() > give_up:
             raise ConversationBusy(f"host {where.host} was asked to delete conversation {name}; it has not done so yet")
         await asyncio.sleep(0.05)
