@@ -98,6 +98,25 @@ async def test_a_conversation_is_renamed_forked_undone_archived_and_deleted(tmp_
 
 
 @pytest.mark.slow
+async def test_who_deletes_where_a_turn_begins_in_the_same_moment_is_told_that_it_runs(tmp_path: Path) -> None:
+    async with machines(tmp_path, [say("one"), deltas(["two ", HOLD])], workers=("a",)) as those:
+        x, y = await those.client("x"), those.rest("y")
+        name = thread(await x.result("codex", {"prompt": "begin", "cwd": str(those.work("w"))}))
+        those.rows("UPDATE hosts SET state = 'draining' RETURNING 1")
+        sent = asyncio.create_task(x.result("codex-reply", {"threadId": name, "prompt": "more"}))
+        await those.until("SELECT count(*) FROM inbox", 1)
+        deleted = asyncio.create_task(y.request("DELETE", f"/v1/conversations/{name}"))
+        await those.until("SELECT count(*) FROM inbox", 2)
+        those.rows("UPDATE hosts SET state = 'ready' RETURNING 1")
+        response = await deleted
+        text = (await response.body()).decode()
+        assert (response.status, "interrupt it before deleting" in text) == (409, True), text
+        those.model.release()
+        assert content(await sent) == "two "
+        await y.delete(f"/v1/conversations/{name}")
+
+
+@pytest.mark.slow
 async def test_a_token_with_folders_is_judged_by_what_the_worker_pinned(tmp_path: Path) -> None:
     async with machines(tmp_path, [say("one"), say("two")], workers=("a",), fronts=("x",)) as those:
         inside, outside = those.work("in"), those.work("out")

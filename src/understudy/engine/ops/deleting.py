@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from understudy.engine.conversation.phases import Given
+from understudy.engine.log.durable import until_durable
 from understudy.engine.ops import Way
 from understudy.engine.turn.long_commands import DELETED as COMMANDS_END
 from understudy.errors import AgentError, ConversationBusy, StandsElsewhere, UnknownConversation
@@ -53,14 +54,25 @@ WAY = Deleting()
 
 async def _ask_there(shell: "Shell", op: Delete) -> None:
     """Ask the other process. Raises `ConversationBusy` if it has not deleted the conversation in time; it may still do so."""
+    turn_runs = ConversationBusy(f"conversation {shell.id} has a turn running: interrupt it before deleting the conversation")
     if shell.state.turn is not None:
-        raise ConversationBusy(f"conversation {shell.id} has a turn running: interrupt it before deleting the conversation")
+        raise turn_runs
     shell.post(Delete(op.by, there=True))
+    with suppress(UnknownConversation):  # somebody else has deleted it
+        await until_durable(shell.when_durable)
     give_up = asyncio.get_running_loop().time() + ENDING_SECONDS
     while await shell.is_stored():
+        if await _was_left_undone(shell):
+            raise turn_runs
         if asyncio.get_running_loop().time() > give_up:
             raise ConversationBusy(f"the host of conversation {shell.id} was asked to delete it; it has not done so yet")
         await asyncio.sleep(0.05)
+
+
+async def _was_left_undone(shell: "Shell") -> bool:
+    """Whether the worker has read the request and kept the conversation: a turn had begun just before."""
+    is_left = any(isinstance(letter.op, Delete) for letter in await shell.letters_waiting())
+    return not is_left and await shell.is_stored()
 
 
 async def _begin(shell: "Shell") -> None:
