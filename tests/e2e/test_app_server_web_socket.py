@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import tracemalloc
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from hashlib import sha256
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.support.web_socket_client import CLOSE, PING, PONG, TEXT, Closed, WebSocketClient
+from understudy.servers.app_server.web_socket import FrameReader
 from understudy.testing import CodexHome, ScriptedModel, call, hang, say
 from understudy.testing.waiting import WAIT_SECONDS
 
@@ -71,6 +73,21 @@ async def listening(
             process.kill()
         _, err = await asyncio.wait_for(process.communicate(), WAIT_SECONDS)
         assert b"Traceback" not in err, err.decode()
+
+
+def test_the_parts_of_a_message_take_no_more_room_than_it_has() -> None:
+    reader = FrameReader(1 << 20)
+    assert reader.feed(b"\x01\x80" + bytes(4)) == []
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for _ in range(100):  # of 1,000 empty parts each, and 100 that have one byte
+            assert reader.feed((b"\x00\x80" + bytes(4)) * 1000 + (b"\x00\x81" + bytes(4) + b"x") * 100) == []
+        assert tracemalloc.get_traced_memory()[0] - before < 100_000
+    finally:
+        tracemalloc.stop()
+    assert reader.feed(b"\x80\x81" + bytes(4) + b"y") == [(TEXT, b"x" * 10_000 + b"y")]
+    assert reader.feed(b"\x81\x81" + bytes(4) + b"z") == [(TEXT, b"z")]
 
 
 def ended(message: Any) -> bool:

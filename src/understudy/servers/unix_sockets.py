@@ -12,6 +12,7 @@ import socket
 import stat
 import struct
 import sys
+import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,6 +25,8 @@ from understudy.errors import ConfigError
 _BACKLOG = 2048
 _LONGEST = 100  # bytes: what every system takes, with room for the name that it has at first
 _ANSWER_SECONDS = 2.0
+_LOCK_SECONDS = 3.0  # that another server may take to begin; in a folder such as /tmp anybody can hold the lock
+_LOCK_PAUSE = 0.02
 _NAMESPACES = re.compile(r"^NSpid:\t(.*)$", re.MULTILINE)
 _LINUX = struct.Struct("=iII")
 _BSD = struct.Struct("=II")  # version and user of `struct xucred`; its groups follow
@@ -59,10 +62,23 @@ def _alone_in(folder: Path) -> Generator[None]:
         anyone = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX
         if anyone or status.st_uid not in (0, os.geteuid()):
             raise ConfigError(f"others could replace the socket in {folder}: use a folder that only you can write to")
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        _lock(descriptor, folder)
         yield
     finally:
         os.close(descriptor)
+
+
+def _lock(descriptor: int, folder: Path) -> None:
+    """Raises `ConfigError`."""
+    end = time.monotonic() + _LOCK_SECONDS
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise ConfigError(f"another program has locked the folder {folder}: use one that only you can open") from None
+            time.sleep(_LOCK_PAUSE)
 
 
 def _remove_stale(path: Path) -> None:

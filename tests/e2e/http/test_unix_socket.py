@@ -1,6 +1,7 @@
 """`serve --unix`: who connects is known by their user, but not through a browser, a proxy or a sandbox."""
 
 import asyncio
+import fcntl
 import json
 import os
 import shutil
@@ -177,6 +178,17 @@ def test_what_no_socket_can_be_made_of_is_said(tmp_path: Path, place: Path, what
     assert (done.returncode, done.stderr.count("\n")) == (1, 1), done.stderr
     assert "Traceback" not in done.stderr
     assert what != "file" or place.read_text() == "mine"
+
+
+def test_a_folder_that_somebody_keeps_locked_holds_up_no_server(tmp_path: Path, place: Path) -> None:
+    home, folder = CodexHome(tmp_path / "home", None), os.open(place.parent, os.O_RDONLY)
+    command = (sys.executable, "-m", "understudy", "serve", "--unix", str(place))
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        done = subprocess.run(command, env=home.environment(), capture_output=True, text=True, timeout=WAIT_SECONDS, check=False)
+    finally:
+        os.close(folder)
+    assert (done.returncode, "another program has locked the folder" in done.stderr) == (1, True), done.stderr
 
 
 def test_a_server_that_has_only_a_socket_refuses_no_auth(tmp_path: Path, place: Path) -> None:

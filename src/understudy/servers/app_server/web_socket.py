@@ -77,7 +77,7 @@ class FrameReader:
         self._most = most
         self._buffer = bytearray()
         self._kind = CONTINUATION  # of the message under way; `CONTINUATION`: none is
-        self._parts: list[bytes] = []
+        self._begun = bytearray()  # what came of it; parts may be many, and empty
         self._size = 0
 
     def feed(self, data: bytes) -> list[Message]:
@@ -130,13 +130,14 @@ class FrameReader:
         if (kind == CONTINUATION) == (self._kind == CONTINUATION):
             raise BrokenFrames(PROTOCOL_ERROR, "a message begins where another one has not ended, or goes on where none has begun")
         self._kind = kind or self._kind
-        self._parts.append(payload)
         self._size += len(payload)
+        if not final or self._begun:
+            self._begun += payload
         if not final:
             return None
-        whole = self._kind, b"".join(self._parts)
+        whole = self._kind, bytes(self._begun) if self._begun else payload
         self._kind, self._size = CONTINUATION, 0
-        self._parts.clear()
+        self._begun = bytearray()
         if whole[0] == TEXT:
             _check_text(whole[1])
         return whole
