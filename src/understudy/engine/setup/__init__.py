@@ -1,4 +1,4 @@
-"""From a configuration to what one turn needs: the model, its instructions and skills, the tools and the sandbox.
+"""Turns a configuration into what one turn needs: the model, its instructions and skills, the tools and the sandbox.
 
-All that is alike is made once.
+Setups that are alike are made once and shared.
 """

@@ -1,7 +1,7 @@
-"""What a person can call by its name: commands (`.claude/commands`, `.codex/prompts`, and the user's own) and skills.
+"""What a person can call by name: commands (`.claude/commands`, `.codex/prompts`, and the user's own) and skills.
 
-A command is a text in which `$ARGUMENTS` stands for the words behind its name and `$1` for the first of them. Nothing in it is run
-or read to make that text: what the model is given may be a request to run something, which is then judged like any other.
+A command is a text in which `$ARGUMENTS` stands for the words after its name and `$1` for the first of them. Making this text runs
+and reads nothing: the model may be given a request to run something, which is then judged like any other.
 """
 
 import re
@@ -46,7 +46,7 @@ class Called(msgspec.Struct, frozen=True):
 
 
 def find_called(config: Config, places: Places) -> tuple[Called, ...]:
-    """The nearest first counts, commands before skills; names that differ by case alone are one."""
+    """The nearest one of each name counts, commands before skills; names that differ only by case are the same."""
     by_name: dict[str, Called] = {}
     for _, command in survey_commands(config, places):
         if command is not None:
@@ -61,7 +61,7 @@ def find_called(config: Config, places: Places) -> tuple[Called, ...]:
 
 
 def survey_commands(config: Config, places: Places, *, listing: bool = False) -> Iterator[tuple[Found, Called | None]]:
-    """All that were found, with the command that it is, where it counts. `listing`: also those of folders that nobody trusts."""
+    """Everything that was found, with its command if it counts. `listing`: include folders that nobody trusts."""
     for tree in project_trees(config, COMMAND_FOLDERS, listing=listing):
         if tree.files is None:
             tell(
@@ -110,7 +110,7 @@ def _wrong(name: str, found: Found, places: Places | None) -> str | None:
 
 
 def shown_line(text: str) -> str:
-    """For a list that people read."""
+    """A line for a list that people read."""
     line = make_visible(" ".join(text.split()))
     return line if len(line) <= MOST_DESCRIPTION else f"{line[: MOST_DESCRIPTION - 1]}…"
 
@@ -121,7 +121,7 @@ def find_one(name: str, config: Config, places: Places) -> Called | None:
 
 
 def given_for(text: str, config: Config, pins: Pins | None = None) -> InputText | None:
-    """What goes behind a message that begins with `/NAME`; None where that names nothing. Raises `BadRequest`."""
+    """What follows a message that begins with `/NAME`; None if nothing has that name. Raises `BadRequest`."""
     typed = _TYPED.match(text)
     if typed is None or not has_called(config):
         return None
@@ -136,7 +136,7 @@ def given_for(text: str, config: Config, pins: Pins | None = None) -> InputText 
 
 
 def called_by(config: Config, pins: Pins | None = None) -> tuple[Called, ...]:
-    """For the lists of doors: asked for often, so most are spared a closer look."""
+    """For the lists that front ends show. Cached, because they are requested often."""
     return find_called(config, places_of(config, pins)) if has_called(config) else ()
 
 
@@ -149,7 +149,7 @@ def has_called(config: Config) -> bool:
 
 
 def spell_out(called: Called, words: str, config: Config, places: Places) -> str:
-    """Raises `BadRequest` where it would be too long, or is gone."""
+    """Raises `BadRequest` if the text would be too long, or the file is gone."""
     if called.skill is not None:
         text = skill_text(called.skill, config, places)
         if text is None:
@@ -167,7 +167,7 @@ def spell_out(called: Called, words: str, config: Config, places: Places) -> str
 def _words_of(words: str) -> list[str]:
     try:
         return shlex.split(words)
-    except ValueError:  # a quote that is not closed
+    except ValueError:  # an unclosed quote
         return words.split()
 
 

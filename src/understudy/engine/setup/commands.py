@@ -1,4 +1,4 @@
-"""The sandbox and the tools, loaded while the model thinks or when first needed: a server answers before it can run anything."""
+"""The sandbox and the tools, loaded while the model thinks or on first use, so that a server answers before it can run anything."""
 
 import asyncio
 import logging
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 class Commands:
     def __init__(self) -> None:
         self._sandbox: Sandbox | None = None
-        self._held: float | None = None  # the time at which commands end, unless it is put off before; None: there is none
+        self._held: float | None = None  # when commands end unless the claim is renewed; None: no such limit
 
     def held_by(self, when_renewed: Callable[[Callable[[float], None]], None]) -> None:
-        """They end when what is claimed here may be somebody else's, also while this process stands still."""
+        """End commands when the claim may have passed to another process, even while this process stands still."""
         if self._held is None:
-            self._held = math.inf  # until it is known
+            self._held = math.inf  # until the limit is known
             when_renewed(self._hold)
 
     def _hold(self, until: float) -> None:
@@ -33,7 +33,9 @@ class Commands:
             self._sandbox.hold(until)
 
     def warm(self) -> Iterator[None]:
-        """Start the helper process, and load what a tool call needs, while the model thinks: step by step, for others wait too."""
+        """Start the helper process and load what a tool call needs, while the model thinks. It yields between steps, so that others
+        are served.
+        """
         sandbox = self._ready()
         yield
         sandbox.warm()
@@ -67,7 +69,7 @@ class Commands:
 logger = logging.getLogger(__name__)
 
 WAIT_SECONDS = 0.01
-WAITS = 5  # before it begins; waits and not one longer time, because asking a model takes longer on a busy machine
+WAITS = 5  # steps to wait before beginning; not one longer time, because on a busy machine asking the model takes longer too
 PAUSE_SECONDS = 0.002
 
 
@@ -78,7 +80,7 @@ class Warming:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, setup: TurnSetup) -> None:
-        """Once in a process."""
+        """Begin once per process."""
         if self._timer is None:
             self._wait(setup, WAITS)
 
@@ -89,7 +91,7 @@ class Warming:
             self._go_on(self._commands.warm(), setup)
 
     def _go_on(self, steps: Iterator[None], setup: TurnSetup) -> None:
-        """A step at a time: the model may be speaking already."""
+        """One step at a time: the model may already be answering."""
         try:
             for _ in steps:
                 self._timer = self._loop.call_later(PAUSE_SECONDS, self._go_on, steps, setup)

@@ -1,7 +1,7 @@
-"""Files on disk that say how the agent is to work, wherever programs of this kind keep them: below the user's own homes, where
-links are followed, and in the folders of a project, where none is and nothing counts before the folder is trusted.
+"""Files on disk that tell the agent how to work, in any place where programs of this kind keep them: in the user's own homes, where
+links are followed, and in a project's folders, where links are not followed and nothing counts until the folder is trusted.
 
-How much is looked at is bounded, whatever a tree looks like.
+The number of files examined is limited, however large the tree is.
 """
 
 import logging
@@ -26,29 +26,29 @@ logger = logging.getLogger(__name__)
 
 MOST_LOOKED_AT = 1_000  # entries of one folder
 MOST_FOLDERS = 256  # below one of them
-MOST_TOGETHER = 5_000  # entries of them all
+MOST_TOGETHER = 5_000  # entries of all folders
 MOST_DEPTH = 6
 MOST_REMEMBERED = 1_024
 LARGEST_REMEMBERED = 16 * 1024
-MOST_BYTES = 256 * 1024  # of a file that is given to a model as a whole
-Standing = Literal["counts", "trust", "no"]  # `trust`: it would count once its folder is trusted
+MOST_BYTES = 256 * 1024  # of a file that a model gets as a whole
+Standing = Literal["counts", "trust", "no"]  # `trust`: it would count if its folder were trusted
 
 _told: set[str] = set()
-_known: "OrderedDict[tuple[object, ...], Found]" = OrderedDict()  # what files said, by their state: most never change
+_known: "OrderedDict[tuple[object, ...], Found]" = OrderedDict()  # contents of files, by their state: most never change
 
 
 class Found(msgspec.Struct, frozen=True):
-    """A file, and what stands in the way of it. The content is there where it may be read."""
+    """A file, and why it does not count, if so. The content is there if it may be read."""
 
     path: str
-    relative: str  # below the folder that was looked into
+    relative: str  # below the searched folder
     standing: Standing = "counts"
     why: str = ""
     content: bytes | None = None
 
 
 class OwnTree(msgspec.Struct, frozen=True):
-    """A folder of the project with files of its own, judged; `files`: those that were judged, or were read only to be listed."""
+    """A project folder with files of its own, judged. `files`: those that count, or that were only read for a listing."""
 
     folder: str
     standing: Standing
@@ -57,7 +57,7 @@ class OwnTree(msgspec.Struct, frozen=True):
 
 
 def project_trees(config: Config, names: Sequence[str], *, listing: bool = False) -> list[OwnTree]:
-    """The nearest first. `names`: of what a folder has to have. Those that are not trusted are read only for a listing."""
+    """Nearest first. `names`: a folder must have one of these. Untrusted folders are read only for a listing."""
     ours = {os.path.realpath(folder) for folder in (config.home, config.claude_home, config.agents_home)}
     folders = [
         folder
@@ -90,7 +90,7 @@ def _judged(folder: str, store: TrustStore, config: Config, *, listing: bool) ->
 
 
 def in_tree(tree: OwnTree, below: str, config: Config) -> Iterator[Found]:
-    """The plain files below a folder of it; links are named and not followed."""
+    """The plain files in a subfolder of the tree; links are named and not followed."""
     own = {os.path.realpath(folder) for folder in (config.home, config.claude_home, config.agents_home)}
     if tree.files is None or os.path.realpath(f"{tree.folder}/{below.partition('/')[0]}") in own:
         return
@@ -100,9 +100,10 @@ def in_tree(tree: OwnTree, below: str, config: Config) -> Iterator[Found]:
 
 
 def in_home(folder: str, ending: str, masks: Masks, most: int) -> Iterator[Found]:
-    """The user's own files whose names end so. They may be links; what is masked is not read through them.
+    """The user's own files whose names end in `ending`. They may be links, but masked places are not read through them.
 
-    Where a folder has one that is called just `ending`, what lies below it is part of that. `most`: bytes that are read of each.
+    A folder that has a file named exactly `ending` is not searched further: what lies below belongs to that file. `most`: bytes
+    read of each file.
     """
     waiting = [(folder, 0)]
     seen: set[tuple[int, int]] = set()  # a link may lead back
@@ -126,7 +127,7 @@ def in_home(folder: str, ending: str, masks: Masks, most: int) -> Iterator[Found
 
 
 def _names(folder: str, seen: set[tuple[int, int]]) -> list[str] | None:
-    """Hidden ones are other programs' own. None for a folder that was seen."""
+    """Hidden names belong to other programs and are skipped. None for a folder that was visited before."""
     try:
         status = os.stat(folder)
         if (status.st_dev, status.st_ino) in seen:
@@ -167,7 +168,7 @@ def _read_own(path: str, folder: str, masks: Masks, most: int) -> Found | None:
 
 
 def may_be_read(path: str, places: Places) -> bool:
-    """By whoever a command of this conversation would be."""
+    """Whether the user as whom this conversation's commands run may read the file."""
     if places.doer is None:
         return True
     try:
@@ -179,7 +180,7 @@ def may_be_read(path: str, places: Places) -> bool:
 
 
 def tell(text: str) -> None:
-    """Once a process."""
+    """Log the text once per process."""
     if text not in _told and len(_told) < MOST_LOOKED_AT:
         _told.add(text)
         logger.warning("%s", text.encode("unicode_escape", "backslashreplace").decode("ascii") if not text.isprintable() else text)

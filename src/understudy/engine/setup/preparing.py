@@ -1,4 +1,4 @@
-"""From what a caller chose to what a turn runs with; and what of it goes into the log, which must never hold a secret."""
+"""From a caller's choices to what a turn runs with, and to what goes into the log, which must never hold a secret."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MOST_WITH_HOOKS = 1000  # conversations; what goes is made again, as after a restart
+MOST_WITH_HOOKS = 1000  # conversations; a dropped entry is made again, as after a restart
 
 
 class Preparing:
@@ -47,7 +47,8 @@ class Preparing:
         self._env = env
         self._setups = Setups(env)
         self._other_servers: OtherServers | None = None
-        self._secret_overrides: dict[ConversationId, Overrides] = {}  # what the log must not hold, for this process only
+        # choices that the log must not hold, kept only in this process
+        self._secret_overrides: dict[ConversationId, Overrides] = {}
         self._warned: set[str] = set()
         self._programs: tuple[Config, frozenset[str]] | None = None  # of the last configuration that names any
         self._hooks: dict[ConversationId, tuple[Path, ConversationHooks | None]] = {}
@@ -60,13 +61,13 @@ class Preparing:
         for warning in (*config.warnings, *config.notices):
             if warning not in self._warned:
                 self._warned.add(warning)
-                from understudy.text import make_visible  # few configurations have any
+                from understudy.text import make_visible  # few configurations need it
 
                 logger.warning("%s", make_visible(warning))
         return config
 
     def prepare(self, overrides: Overrides, conversation_id: ConversationId, pins: Pins | None) -> TurnSetup:
-        """For a turn of a conversation that is there. Raises `ConfigError`."""
+        """The setup for a turn of an existing conversation. Raises `ConfigError`."""
         secret = self._secret_overrides.get(conversation_id)
         return self.prepare_from(self.configure(merge(overrides, secret) if secret else overrides), conversation_id, pins)
 
@@ -76,7 +77,7 @@ class Preparing:
         setup = self._setups.prepare(config, private_tmp, pins)
         kept_files = self._programs_in_roots(config)
         if config.hooks or has_hook_files(str(config.cwd), config.home, self._env):
-            from understudy.engine.hooks.of_conversation import open_hooks  # few users have any
+            from understudy.engine.hooks.of_conversation import open_hooks  # few users have hooks
 
             if len(self._hooks) > MOST_WITH_HOOKS:
                 self._hooks.pop(next(iter(self._hooks)))
@@ -108,16 +109,16 @@ class Preparing:
             self._programs = config, programs_in_roots(config)
         return self._programs[1]
 
-    # -- what the log has of it
+    # -- for the log
 
     def for_the_log(self, conversation_id: ConversationId, overrides: Overrides, config: Config) -> Overrides:
-        """What goes on later must mean the same: the choices that the configuration made are written down with the caller's."""
+        """Write down the configuration's choices with the caller's, so that continuing later means the same."""
         chosen = Overrides(
             model=config.model, cwd=str(config.cwd), approval_policy=config.approval_policy, sandbox=config.sandbox.mode
         )
         stored = merge(overrides, chosen)
         if stored.config:
-            from understudy.policy.secrets import without_secrets  # few calls have any
+            from understudy.policy.secrets import without_secrets  # few calls hold secrets
 
             plain = without_secrets(stored.config)
             if plain != stored.config:
@@ -126,7 +127,7 @@ class Preparing:
         return stored
 
     def fix_choices(self, conversation_id: ConversationId, state: State, message: UserMessage, overrides: Overrides) -> UserMessage:
-        """A message with what it changes from here on, as the log is to have it. Raises `ConfigError`."""
+        """The message with its changed settings, as the log must have it. Raises `ConfigError`."""
         config = self.configure(with_changes(state.overrides, overrides))
         pins = places_of(config, state.pins).pins()
         stored = self.for_the_log(conversation_id, overrides, config)

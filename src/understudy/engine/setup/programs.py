@@ -1,6 +1,6 @@
-"""Programs that the user has started beside the agent and outside its sandbox: what they run and lies where the agent may write.
+"""Programs that the user has running outside the sandbox: those of their files that lie where the agent may write.
 
-Whoever could write that would be outside at their next start.
+Whoever can write such a file is outside the sandbox at the program's next start.
 """
 
 import os
@@ -14,7 +14,7 @@ from understudy.tools.acts.wildcards import TooWide
 
 
 def programs_in_roots(config: Config) -> frozenset[str]:
-    """Real paths of scripts and programs that the configuration names. What these read by themselves is not looked at."""
+    """Real paths of scripts and programs that the configuration names. What these read by themselves is not examined."""
     if config.sandbox.mode != "workspace-write":
         return frozenset()
     roots = [os.path.realpath(root) for root in (config.cwd, *config.sandbox.writable_roots)]
@@ -28,7 +28,7 @@ def programs_in_roots(config: Config) -> frozenset[str]:
 
 
 def _commands(config: Config) -> Iterator[tuple[Words, str]]:
-    """Each with the folder in which it is started."""
+    """Each command with the folder in which it is started."""
     for server in config.mcp_servers:
         if server.command and not server.sandboxed:
             yield (server.command, *server.args), os.path.join(config.cwd, os.path.expanduser(server.cwd or ""))

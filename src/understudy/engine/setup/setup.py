@@ -1,4 +1,4 @@
-"""From a configuration to what one turn needs: the model, its instructions and tools, and how it is asked."""
+"""Turns a configuration into what one turn needs: the model, its instructions and tools, and how it is asked."""
 
 import logging
 import os
@@ -43,13 +43,13 @@ TRAITS = ("commentary", "parallel")  # of a family of models; see `models/famili
 
 
 def instructions_for(features: Iterable[str]) -> str:
-    """What a model gets when nobody gave it other instructions."""
+    """The instructions of a model that nobody gave other instructions."""
     return _with_parts(frozenset(features) & conditions())
 
 
 @cache
 def conditions() -> frozenset[str]:
-    """The features that the text asks about."""
+    """The features that the text mentions."""
     lines = _text().splitlines()
     return frozenset(line.removeprefix("{{if ").removesuffix("}}") for line in lines if line.startswith("{{if "))
 
@@ -77,17 +77,17 @@ def _text() -> str:
 
 logger = logging.getLogger(__name__)
 
-KEPT = 32  # configurations that conversations are prepared from; most processes see one or two
+KEPT = 32  # configurations; most processes see one or two
 _AFTER_GLOBAL = "\n\n--- project-doc ---\n\n"
 _GLOBAL_MAX_BYTES = 1024 * 1024
 _Act = Callable[[Callable[[], bytes]], bytes]
 
 
 class Setups:
-    """What turns need, made once for each configuration: conversations that are set up alike share it, and all of them the
+    """What turns need, made once per configuration. Conversations with the same configuration share it; all conversations share the
     connections to models.
 
-    Their own are the folder for temporary files, and the AGENTS.md files as they are now.
+    Each conversation has its own folder for temporary files, and reads the AGENTS.md files as they are now.
     """
 
     def __init__(self, env: Mapping[str, str]) -> None:
@@ -96,17 +96,18 @@ class Setups:
         self._notifier: Notifier | None = None
         self._question_teller: QuestionTeller | None = None
         self._windows: dict[tuple[str, str, str], ProviderWindow] = {}  # by provider, address and model
-        self._known: OrderedDict[int, tuple[Config, TurnSetup]] = OrderedDict()  # by identity, with what keeps it alive
+        # by identity; the value keeps the configuration alive
+        self._known: OrderedDict[int, tuple[Config, TurnSetup]] = OrderedDict()
 
     def prepare(self, config: Config, private_tmp: Callable[[], Path], pins: Pins | None = None) -> TurnSetup:
-        """`private_tmp` is asked for once a tool needs it. `pins`: the conversation's places, as far as they are known.
+        """`private_tmp` is called when a tool first needs it. `pins`: the conversation's places, as far as they are known.
 
-        Raises `ConfigError`. Nothing is sent and no key is looked for yet.
+        Raises `ConfigError`. Nothing is sent and no key is looked up yet.
         """
         places = places_of(config, pins)
         preamble = _preamble(config, places)
         known = self._known.get(id(config))
-        if known is None or config.model_provider in UNADDRESSED:  # a script is read anew, and played from its beginning
+        if known is None or config.model_provider in UNADDRESSED:  # a script is read anew and played from its beginning
             self._http = self._http or HttpClient(self._env)
             known = self._known[id(config)] = config, self._prepare(config, preamble, self._http)
             if len(self._known) > KEPT:
@@ -143,7 +144,7 @@ class Setups:
         return setup
 
     def _with_provider(self, limits: ContextLimits, config: Config, http: HttpClient) -> ContextLimits:
-        """With the provider's word on the window."""
+        """Adds the provider's answer about the window."""
         from understudy.engine.compaction.provider_window import ProviderWindow  # most models are in the table
 
         provider, credentials = _provider_of(config, self._env), Credentials(self._env, config.home)
@@ -159,12 +160,12 @@ class Setups:
         return msgspec.structs.replace(limits, provider=self._windows[place])
 
     def finish_notifying(self) -> None:
-        """The process ends: programs that are to be told of a turn have started, or have had time to."""
+        """The process ends: wait, for a limited time, until pending notification programs have started."""
         if self._notifier is not None:
             self._notifier.close()
 
     async def aclose(self) -> None:
-        """Every connection ends."""
+        """Close every connection."""
         for window in self._windows.values():
             await window.aclose()
         if self._question_teller is not None:
@@ -202,7 +203,7 @@ def _provider_of(config: Config, env: Mapping[str, str]) -> Provider:
 
 
 def _instructions(config: Config, family: Family, tools: tuple[ToolSpec, ...]) -> str:
-    """The user's, else ours as they fit the model and what it is offered."""
+    """The user's instructions, or ours, fitted to the model and its tools."""
     if config.base_instructions is not None:
         return config.base_instructions
     traits = {"commentary": family.commentary, "parallel": family.parallel}
@@ -210,7 +211,7 @@ def _instructions(config: Config, family: Family, tools: tuple[ToolSpec, ...]) -
 
 
 def _cost_later(config: Config) -> Callable[[Usage], float | None]:
-    """The table of prices is read once there is something to count."""
+    """The table of prices is read when there is something to count."""
 
     @cache
     def price() -> "Price | None":
@@ -250,7 +251,7 @@ def _model_settings(config: Config, env: Mapping[str, str]) -> ModelSettings:
 
 
 def _originator(env: Mapping[str, str]) -> str:
-    """Who asks, as the provider is told: the program that started us may give its own name, if it can go into a header."""
+    """The name under which we ask the provider: the program that started us may set its own, if it is valid in a header."""
     named = env.get("CODEX_INTERNAL_ORIGINATOR_OVERRIDE", "")
     return named if named and named == named.strip() and is_header("originator", named) else "understudy"
 
@@ -261,7 +262,7 @@ def _places_of(config: Config, env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _settings_later(config: Config, provider: Provider, env: Mapping[str, str]) -> "Callable[[], ToolSettings]":
-    """Policy and sandbox are needed once a tool is called. Only the user's rules are read at once: they may be wrong."""
+    """Policy and sandbox are only needed once a tool is called. The user's rules are read at once, because they may be wrong."""
 
     @cache
     def settings() -> "ToolSettings":
@@ -277,7 +278,7 @@ def _settings_later(config: Config, provider: Provider, env: Mapping[str, str]) 
 def _settings_in(
     private_tmp: Callable[[], Path], places: Places, shared: "Callable[[], ToolSettings]"
 ) -> "Callable[[], ToolSettings]":
-    """A conversation's own."""
+    """The settings of one conversation."""
 
     made: list[ToolSettings] = []
 
@@ -291,11 +292,11 @@ def _settings_in(
     return settings
 
 
-# -- what the model is told before the first message
+# -- what precedes the first message
 
 
 def _preamble(config: Config, places: Places) -> tuple[Message, ...]:
-    """What stands before the first message of every request."""
+    """What precedes the first message of every request."""
     messages = [Message("user", (InputText(environment_context(config)),))]
     if config.developer_instructions:
         messages.insert(0, Message("developer", (InputText(config.developer_instructions),)))
@@ -319,7 +320,7 @@ def _preamble(config: Config, places: Places) -> tuple[Message, ...]:
 
 
 def _given(config: Config, places: Places, messages: Iterable[UserMessage]) -> tuple[Message, ...]:
-    """The skills that people name in them."""
+    """The skills that people name in these messages."""
     naming = [each.message for each in messages if "$" in each.message.text()]
     if not naming:
         return ()
@@ -329,9 +330,9 @@ def _given(config: Config, places: Places, messages: Iterable[UserMessage]) -> t
 
 
 def user_instructions(config: Config, places: Places | None = None, folders: Sequence[str] = ()) -> str | None:
-    """The user's own, then those of the project from its root down to cwd; None where there are none.
+    """The user's own instructions, then the project's from its root down to cwd; None if there are none.
 
-    `folders`: the project's, where they are known already.
+    `folders`: the project's, if already known.
     """
     places = places or places_of(config)
     own = global_doc(config, places)
@@ -345,7 +346,7 @@ def user_instructions_message(text: str) -> str:
 
 def environment_context(config: Config) -> str:
     network = "enabled" if config.sandbox.network == "on" else "restricted"
-    cwd = str(config.cwd).replace("\r", "\\r").replace("\n", "\\n")  # a folder's name must not add lines of its own
+    cwd = str(config.cwd).replace("\r", "\\r").replace("\n", "\\n")  # a folder's name must not add lines
     mode = "read-only" if config.plans else config.sandbox.mode
     return (
         f"<environment_context>\n\nCurrent working directory: {cwd}\nApproval policy: {config.approval_policy}\n"
@@ -354,9 +355,9 @@ def environment_context(config: Config) -> str:
 
 
 def global_doc(config: Config, places: Places) -> tuple[str, str] | None:
-    """The user's own file and what it says: the first that says anything."""
+    """The user's own file and its text: the first one that is not empty."""
     for path in (*(f"{config.home}/{name}" for name in DOC_NAMES), f"{config.claude_home}/{CLAUDE_DOC_NAMES[0]}"):
-        if not is_there(path):  # most users have none, and masks cost a hundred calls of a new conversation
+        if not is_there(path):  # most users have none, and masks cost a new conversation a hundred calls
             continue
         text = (_read(path, _GLOBAL_MAX_BYTES, places.masks) or b"").decode(errors="replace").strip()
         if text:
@@ -365,15 +366,15 @@ def global_doc(config: Config, places: Places) -> tuple[str, str] | None:
 
 
 def project_docs(config: Config, places: Places, folders: Sequence[str] = ()) -> list[tuple[str, str]]:
-    """Of every folder from the git root to cwd the first file by its name that can be read, and what it says, within one budget of
-    bytes. Without a git root only cwd's. What the user marks as untrusted says nothing.
+    """For each folder from the git root to cwd, the first readable file by name, with its text, within a shared limit of bytes.
+    Without a git root only cwd counts. Folders that the user marks as untrusted are skipped.
     """
     cwd = places.pinned[0].path
     if not folders or folders[0] != cwd:  # it may have been reached by a link
         folders = project_folders(cwd)
     there = [paths for folder in reversed(folders) if (paths := _docs_in(folder, config))]
     if not there:
-        return []  # most have none: nothing has to be pinned, masked or done with anybody's rights
+        return []  # most projects have none: then no places or rights need to be prepared
     if (complaint := places.complaint()) is not None:
         logger.warning("no AGENTS.md of the project was read: %s", complaint)
         return []
@@ -395,7 +396,7 @@ def project_docs(config: Config, places: Places, folders: Sequence[str] = ()) ->
 
 
 def _docs_in(folder: str, config: Config) -> list[str]:
-    """In the order in which they count."""
+    """In their order of precedence."""
     folder = folder.rstrip("/")
     found = [path for name in config.project_doc_names if is_there(path := f"{folder}/{name}")]
     if not found:
@@ -405,10 +406,10 @@ def _docs_in(folder: str, config: Config) -> list[str]:
 
 
 def _read(path: str, max_bytes: int, masks: Masks, within: str = "/", act: _Act = lambda work: work()) -> bytes | None:
-    """The head of a plain file; None for anything else. `act`: opens it with the rights of whoever is to read it.
+    """The head of a plain file; None for anything else. `act` opens it with the rights of the user who should read it.
 
-    A project's file may be a link, but only to a place in that project: it is sent to the model, so one that points at
-    a secret elsewhere must not be followed.
+    A project's file may be a link only to a place in that project: the text is sent to the model, so a link to a secret elsewhere
+    must not be followed.
     """
     try:
         return act(lambda: read_for_model(path, masks, max_bytes, within=within))

@@ -1,4 +1,4 @@
-"""Skills: folders with a `SKILL.md` that says what it is for.
+"""Skills: folders with a `SKILL.md` that says what the skill is for.
 
 The model is given their list, in which others' words cannot pass for ours.
 """
@@ -18,32 +18,32 @@ from understudy.protocol.items import InputText, Message
 from understudy.text import make_visible
 
 FILE = "SKILL.md"
-MOST_SKILLS = 64  # that a model is told of; whoever has more wants to choose
-MOST_HEAD_BYTES = 16 * 1024  # of a file, in which name and description have to stand
+MOST_SKILLS = 64  # that a model is told of; a user with more should choose among them
+MOST_HEAD_BYTES = 16 * 1024  # of a file; name and description must be within it
 NO_HEAD = "it should begin with `---`, `name:`, `description:` and `---`, each on a line of its own"
 
 _KEY = re.compile(r"([A-Za-z_][\w-]*):(?:[ \t]+(.*))?$")
 _SHORT = re.compile(r"^short-description:[ \t]*(.+)$", re.MULTILINE)
 _IMPLICIT = re.compile(rb"^[ \t]+allow_implicit_invocation:[ \t]*false\b", re.MULTILINE)
-_POLICY_FILE = "agents/openai.yaml"  # in which codex has what its front matter does not say
+_POLICY_FILE = "agents/openai.yaml"  # where codex keeps what the front matter does not say
 
 
 class Skill(msgspec.Struct, frozen=True):
     name: str
     description: str
-    path: str  # of its file; name and description are as they stand there, for whoever shows them to make safe
-    for_models: bool = True  # they are told of it. False: it is used where a person names it
+    path: str  # of its file; name and description are unchanged, so whoever shows them must make them safe
+    for_models: bool = True  # models are told of it. False: it is used only if a person names it
     for_people: bool = True  # a person may name it
     scope: str = "user"
     hint: str = ""  # what words may follow its name
-    short: str = ""  # the description in fewer words, for lists of people
+    short: str = ""  # a shorter description, for lists that people read
 
 
 class Skills(msgspec.Struct, frozen=True):
-    """What was found, the project's before the user's. Of two with the same name the first counts."""
+    """The skills found, the project's before the user's. Of two with the same name the first counts."""
 
-    listed: tuple[Skill, ...] = ()  # for models
-    left_out: int = 0  # for their number
+    listed: tuple[Skill, ...] = ()  # shown to models
+    left_out: int = 0  # not shown, because there are too many
     named: tuple[Skill, ...] = ()  # those that a person may name
 
 
@@ -52,14 +52,15 @@ def find_skills(config: Config, places: Places) -> Skills:
     for _, skill in survey_skills(config, places):
         if skill is not None:
             by_name.setdefault(skill.name, skill)
-    ordered = sorted(by_name.values(), key=lambda skill: (skill.name, skill.path))  # the same every time, for the provider's cache
+    # the same order every time, for the provider's cache
+    ordered = sorted(by_name.values(), key=lambda skill: (skill.name, skill.path))
     listed = [skill for skill in ordered if skill.for_models]
     named = tuple(skill for skill in ordered if skill.for_people)
     return Skills(tuple(listed[:MOST_SKILLS]), max(0, len(listed) - MOST_SKILLS), named)
 
 
 def survey_skills(config: Config, places: Places, *, listing: bool = False) -> Iterator[tuple[Found, Skill | None]]:
-    """All that were found, with the skill that it is, where it counts. `listing`: also those of folders that nobody trusts."""
+    """Everything that was found, with its skill if it counts. `listing`: include folders that nobody trusts."""
     for tree in project_trees(config, SKILL_FOLDERS, listing=listing):
         if tree.files is None:
             tell(
@@ -78,7 +79,7 @@ def survey_skills(config: Config, places: Places, *, listing: bool = False) -> I
 
 
 def _whole_skills(files: Iterator[Found]) -> Iterator[Found]:
-    """What lies below a skill belongs to it."""
+    """Skip files below a skill: they belong to it."""
     skills = sorted((each for each in files if each.relative.endswith(f"/{FILE}")), key=lambda each: each.relative.count("/"))
     kept: list[str] = []
     for each in skills:
@@ -99,7 +100,7 @@ def _own_policy(path: str, places: Places) -> bytes:
 
 
 def judge_skill(found: Found, policy: bytes, places: Places | None, scope: str) -> tuple[Found, Skill | None]:
-    """From the head of its file. A skill has a description; its name may be that of its folder."""
+    """Read the skill from the head of its file. It needs a description; its name defaults to its folder's name."""
     if found.content is None:
         return found, None
     fields = front_matter(found.content[:MOST_HEAD_BYTES].decode("utf-8", "replace"))
@@ -125,12 +126,12 @@ def judge_skill(found: Found, policy: bytes, places: Places | None, scope: str) 
 
 
 def says(fields: Mapping[str, str], key: str, *words: str) -> bool:
-    """Whether it says so, or one of `words` in place of that."""
+    """Whether the field is true, or has one of `words`."""
     return fields.get(key, "").strip("\"' ").lower() in (words or ("true", "yes", "on"))
 
 
 def front_matter(text: str) -> dict[str, str]:
-    """The plain, quoted and block texts of the top level between two lines of `---`; anything else of YAML is passed over."""
+    """The plain, quoted and block texts at the top level between two lines of `---`; other YAML is ignored."""
     lines = text.removeprefix("\ufeff").splitlines()
     if not lines or lines[0].rstrip() != "---":
         return {}
@@ -146,7 +147,7 @@ def front_matter(text: str) -> dict[str, str]:
             fields[key] += "\n" + line.strip()
         else:
             key = ""
-    return {}  # it does not end: this is something else
+    return {}  # without an end it is something else
 
 
 def _scalar(value: str) -> str:
@@ -190,7 +191,7 @@ def skills_message(skills: Skills) -> str:
 
 
 def _line(skill: Skill) -> str:
-    """JSON on one line, in which nothing opens or closes a tag."""
+    """JSON on one line, in which nothing can open or close a tag."""
     shown = {
         "name": _short(make_visible(skill.name), MOST_NAME),
         "description": _short(make_visible(skill.description), MOST_DESCRIPTION),
@@ -208,7 +209,7 @@ _MOST_GIVEN = 8  # skills with one message
 
 
 def skills_named(messages: Iterable[Message], config: Config, places: Places) -> tuple[Message, ...]:
-    """The whole of each skill that a person names by `$name`, behind what they said."""
+    """The full text of each skill that a person names by `$name`. It follows their message."""
     words = {word.rstrip(".:-") for message in messages for word in _NAMED.findall(message.text())}
     if not words:
         return ()
@@ -218,7 +219,7 @@ def skills_named(messages: Iterable[Message], config: Config, places: Places) ->
 
 
 def skill_text(skill: Skill, config: Config, places: Places) -> str | None:
-    """As codex gives it to a model; None where it cannot be read any more."""
+    """The text in the form that codex gives to a model; None if it cannot be read any more."""
     content = _content(skill, config, places)
     if content is None:
         return None
@@ -227,7 +228,7 @@ def skill_text(skill: Skill, config: Config, places: Places) -> str | None:
 
 
 def _content(skill: Skill, config: Config, places: Places) -> bytes | None:
-    """Of a project's, the bytes that are trusted."""
+    """For a project's skill, the bytes that were trusted."""
     if skill.scope == "repo":
         trees = project_trees(config, SKILL_FOLDERS)
         found = (tree.files.contents.get(skill.path.removeprefix(f"{tree.folder}/")) for tree in trees if tree.files is not None)

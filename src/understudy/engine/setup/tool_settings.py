@@ -1,4 +1,4 @@
-"""What the tools are told of the configuration. Made when it is first asked for: the model is asked before that."""
+"""The part of the configuration that tools use. Made on first use: the model is asked before that."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -61,12 +61,12 @@ def of_conversation(settings: ToolSettings, places: Places, private_tmp: Path) -
     containment = settings.containment
     if containment is not None:
         containment = replace(containment, private_tmp=str(private_tmp), pinned=places.pinned, masked=places.masks.paths)
-    roots = tuple(dict.fromkeys((*settings.roots, *places.roots)))  # as the user spells them, and where they really are
+    roots = tuple(dict.fromkeys((*settings.roots, *places.roots)))  # as the user spells them, and as real paths
     return msgspec.structs.replace(settings, containment=containment, places=places, roots=roots)
 
 
 def keeping(made: Callable[[], ToolSettings], paths: Iterable[str]) -> ToolSettings:
-    """With these protected as well."""
+    """The settings with these paths protected as well."""
     settings = made()
     protected = tuple(dict.fromkeys((*settings.protected, *sorted(paths))))
     containment = None if settings.containment is None else replace(settings.containment, protected=protected)
@@ -79,7 +79,7 @@ def _rules(tables: Sequence[Table], config_home: Path, home: str) -> Rules:
 
 
 def _limits(config: Config) -> Limits:
-    """The user's limits over the sandbox's own."""
+    """The user's limits override the sandbox's own."""
     given = config.sandbox.limits
     chosen = {name: getattr(given, name) for name in given.__struct_fields__}
     return replace(Limits(), **{name: value for name, value in chosen.items() if value is not None})

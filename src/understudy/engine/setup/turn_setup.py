@@ -1,4 +1,4 @@
-"""What a turn is given of the configuration."""
+"""The part of the configuration that a turn uses."""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
 
 class TurnSetup(msgspec.Struct, frozen=True):
-    """All that a turn needs to know of the configuration, fixed while it runs."""
+    """Everything that a turn needs from the configuration, fixed while it runs."""
 
     model: Model
     instructions: str
-    preamble: tuple[Message, ...]  # context that goes before the history
+    preamble: tuple[Message, ...]  # context before the history
     find_tool: Callable[[str], Tool | None]
     offered: tuple[ToolSpec, ...]
     settings: Callable[[], ToolSettings]  # made when a tool is first called
     stream_retries: int
     show_raw_reasoning: bool
-    config: Config  # what it was made from; front ends find in it how they are to show things
+    config: Config  # the source of this setup; front ends read their display settings from it
     pins: Pins | None = None  # the places it works on, for the log
-    cost_of: Callable[[Usage], float | None] = lambda _: None  # USD for one answer; None: the model has no price
+    cost_of: Callable[[Usage], float | None] = lambda _: None  # USD for one answer; None: the model has no known price
     limits: ContextLimits = ContextLimits()
     notify: "Callable[[CompletedTurn], None] | None" = None  # tells the user's program of a completed turn
     on_question: "Callable[[OpenedQuestion], None] | None" = None  # tells the user's program of a question
-    given: Callable[[Iterable[UserMessage]], tuple[Message, ...]] = lambda _: ()  # what a model gets behind such messages
-    hooks: "ConversationHooks | None" = None  # programs of the user's that are told what happens, and may object
-    servers: "ConversationServers | None" = None  # whose tools are offered too
+    given: Callable[[Iterable[UserMessage]], tuple[Message, ...]] = lambda _: ()  # what a model gets after such messages
+    hooks: "ConversationHooks | None" = None  # the user's programs that are told what happens and may object
+    servers: "ConversationServers | None" = None  # other servers, whose tools are offered too

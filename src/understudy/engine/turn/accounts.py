@@ -1,7 +1,7 @@
-"""What people with a token of their own have used in a day, a week or a month, and whether more may be used.
+"""What people with a token of their own have used in a day, a week or a month, and whether they may use more.
 
-The store counts, for all processes. Before it is asked, what this process has used is counted, so that many turns of one person at
-once go over a limit by no more than the answers that they are waiting for.
+The store counts for all processes. It is asked only after this process's own use has been counted, so that many concurrent turns of
+one person exceed a limit by no more than the answers they are waiting for.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ NO_PRICE = "a budget of `cost_usd` cannot be kept with this model, because it ha
 
 
 class Account:
-    """Of one person, with the budgets that they have now."""
+    """The account of one person, with their present budgets."""
 
     def __init__(self, name: str, budgets: tuple[PersonBudget, ...], accounts: "Accounts") -> None:
         self._name = name
@@ -28,7 +28,7 @@ class Account:
         self._accounts = accounts
 
     async def admit(self, wanted: Budget | None) -> None:
-        """Whether a message may be sent. Raises `BudgetSpent`, also where it asks for more than is left."""
+        """Check that a message may be sent. Raises `BudgetSpent`, also if it asks for more than is left."""
         for budget in self._budgets:
             left = budget.amount - await self._accounts.used(self._name, budget)
             if left <= 0:
@@ -41,7 +41,7 @@ class Account:
                 )
 
     async def check(self, cost_of: Callable[[Usage], float | None]) -> None:
-        """Before each request to the model. Raises `BudgetReached`."""
+        """Called before each request to the model. Raises `BudgetReached`."""
         for budget in self._budgets:
             if budget.limit == "cost_usd" and cost_of(Usage(0, 0, 0)) is None:
                 raise BudgetReached(NO_PRICE)
@@ -49,7 +49,7 @@ class Account:
                 raise BudgetReached(self._words(budget))
 
     def count(self, usage: Usage, cost: float | None) -> None:
-        """One answer of the model."""
+        """Count one answer of the model."""
         self._accounts.count(self._name, Spent(usage.total_tokens, cost or 0.0, 1))
 
     def _words(self, budget: PersonBudget) -> str:
@@ -70,10 +70,10 @@ class Accounts:
         self._store = store
         self._budgets_of = budgets_of
         self.today = today
-        self._on_its_way: dict[str, set[asyncio.Future[None]]] = {}  # to the store
+        self._on_its_way: dict[str, set[asyncio.Future[None]]] = {}  # writes on their way to the store
 
     def find(self, name: str) -> Account | None:
-        """None for those without a budget."""
+        """None for a person without a budget."""
         budgets = self._budgets_of(name)
         return Account(name, budgets, self) if budgets else None
 

@@ -1,6 +1,6 @@
-"""The form a caller wants the answer in: a JSON schema, checked before it is used, and the answer checked against it.
+"""The form that a caller wants the answer in: a JSON schema, which is checked before use.
 
-Whether a turn's answer has the form that its call asked for, before the turn may end.
+Before a turn may end, its answer is checked against the schema of its call.
 """
 
 import logging
@@ -21,10 +21,10 @@ logger = logging.getLogger(__name__)
 
 Schema = dict[str, Any]
 
-MOST_BYTES = 256 * 1024  # of a schema; providers take far less
+MOST_BYTES = 256 * 1024  # of a schema; providers accept far less
 MOST_LEVELS = 64
 MOST_ANSWER = 8 * 1024 * 1024  # characters
-WALL_SECONDS = 20.0  # a worker has less of the processor; this is for a machine that is busy otherwise
+WALL_SECONDS = 20.0  # a worker has a lower limit of processor time; this one is for a busy machine
 TOO_LONG = "checking it takes too long"
 
 _FENCE = "```"
@@ -33,23 +33,23 @@ _encode = msgspec.json.Encoder().encode
 
 
 class CannotCheck(AgentError):
-    """An answer could not be held against its schema, through no fault of the model."""
+    """An answer could not be checked against its schema, through no fault of the model."""
 
 
 class Fits(msgspec.Struct, frozen=True):
-    """The answer has the form that was asked for."""
+    """The answer has the requested form."""
 
     value: Any
 
 
 class Misfit(msgspec.Struct, frozen=True):
-    """It has not; `problem` says why, in words for the model and the caller."""
+    """The answer lacks the requested form; `problem` says why, for the model and the caller."""
 
     problem: str
 
 
 def shape_problem(schema: object) -> str | None:
-    """What is wrong with a schema at first sight. What it says is looked at by `schema_problem`."""
+    """What is obviously wrong with a schema. `schema_problem` examines its content."""
     if not isinstance(schema, dict):
         return "a JSON schema is an object"
     if is_deep(cast(object, schema), MOST_LEVELS - 1):
@@ -62,7 +62,7 @@ def shape_problem(schema: object) -> str | None:
 
 
 async def schema_problem(schema: object) -> str | None:
-    """What is wrong with a schema; None where it can be used. Nothing is fetched for it."""
+    """What is wrong with a schema; None if it can be used. Nothing is fetched for it."""
     problem = shape_problem(schema)
     if problem is not None:
         return problem
@@ -87,12 +87,12 @@ async def check_answer(schema: Schema, text: str) -> Fits | Misfit:
 
 
 def parse_answer(text: str) -> Any:
-    """Raises what msgspec raises for text that is no JSON."""
+    """Raises msgspec's error for text that is not JSON."""
     return msgspec.json.decode(without_fence(text))
 
 
 def without_fence(text: str) -> str:
-    """Models that are not held to a form like to put JSON between backticks."""
+    """Remove backticks: models that are not held to a form like to put them around JSON."""
     plain = text.strip()
     opened = _OPENED.match(plain)
     if opened is None or not plain.endswith(_FENCE) or opened.end() > len(plain) - len(_FENCE):
@@ -101,7 +101,7 @@ def without_fence(text: str) -> str:
 
 
 async def _ask_worker(job: dict[str, Any]) -> list[str] | None:
-    """The problems it found; None where it was killed for taking too long or too much."""
+    """The problems that the worker found; None if it was killed for using too much time or memory."""
     finished = await run_worker("understudy.engine.turn.answer_form_worker", _encode(job), WALL_SECONDS)
     if finished is None:
         return None
@@ -114,10 +114,10 @@ async def _ask_worker(job: dict[str, Any]) -> list[str] | None:
 
 
 async def answer_fits(turn_id: str, work: Work, schema: Schema, tail: Tail, read_letters: Callable[[], Awaitable[None]]) -> bool:
-    """False: the model was told what is wrong, and tries again. Raises `AnswerMisfit` when it had been told before."""
+    """False: the model was told what is wrong, and tries again. Raises `AnswerMisfit` if it had been told before."""
     checked = await check_answer(schema, tail.state.answer or "")
     if not isinstance(checked, Misfit):
-        await read_letters()  # checking took a while
+        await read_letters()  # the check took a while
         return True
     if work.rejections:
         raise AnswerMisfit(f"the model's answer does not fit the output schema, also after it was told why: {checked.problem}")

@@ -1,7 +1,7 @@
 """Checks a JSON schema, or an answer against one, in a process of its own. Run by `schema`, never imported by it.
 
-A schema may come from anywhere, and checking one can take for ever: a pattern that backtracks, references that double with
-every level. A process can be given limits and be killed; the server goes on. It is started with an empty environment.
+A schema may come from anywhere, and checking one can take for ever: a pattern that backtracks, references that double with every
+level. A process can be limited and killed while the server continues. It is started with an empty environment.
 """
 
 import json
@@ -22,7 +22,7 @@ CPU_SECONDS = 5
 MEMORY = 1024 * 1024 * 1024
 MOST_PROBLEMS = 5
 LONGEST = 300  # characters of one problem
-VALUES = frozenset({"const", "enum", "default", "examples", "example"})  # what stands there is no schema
+VALUES = frozenset({"const", "enum", "default", "examples", "example"})  # keys whose value is not a schema
 
 
 def main() -> None:
@@ -34,7 +34,7 @@ def main() -> None:
         problems = list(islice(_problems(job["schema"], job), MOST_PROBLEMS))
     except RecursionError:
         problems = ["it refers to itself without end"]
-    except Unresolvable as error:  # by a way that the look through it has not seen
+    except Unresolvable as error:  # through a reference that the first search did not see
         problems = [f"the reference {error.ref!r} leads nowhere"]
     json.dump([problem if len(problem) <= LONGEST else problem[:LONGEST] + "…" for problem in problems], sys.stdout)
 
@@ -61,13 +61,13 @@ def _schema_problems(schema: Any, kind: Any, registry: "Registry[Any]") -> Itera
         if not reference.startswith("#"):
             yield f"`$ref` {reference!r} leads to another document: only references within the schema (#/…) are followed"
             return
-        elif is_top:  # below an `$id` of its own it would have to be looked for elsewhere
+        elif is_top:  # below another `$id` it would have to be resolved differently
             try:
                 resolver.lookup(reference)
             except Unresolvable:
                 yield f"`$ref` {reference!r} leads nowhere"
                 return
-    kind(schema, registry=registry).is_valid({})  # one that refers to itself without end shows with any answer
+    kind(schema, registry=registry).is_valid({})  # a schema with endless self-reference fails for any answer
 
 
 def _references(node: Any, is_top: bool = True) -> Iterator[tuple[str, bool]]:

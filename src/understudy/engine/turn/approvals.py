@@ -1,7 +1,7 @@
 """Questions and answers, keyed by call id. A question is open before anyone is shown it; the first valid answer counts.
 
-Where `question_timeout` is set, a question that nobody answers in that time is answered by a no. The time runs from the record of
-the question, so that a restart does not begin it anew.
+If `question_timeout` is set, a question without an answer in that time is answered by a no. The time runs from the question's
+record, so that a restart does not begin it anew.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ CLIENT = "client"
 
 
 def decided_notice(decision: Decision, source: str, *, is_input: bool = False) -> str:
-    """What viewers are told of a decision that no person has made."""
+    """What viewers are told of a decision that no person made."""
     return f"question not answered: {source}" if is_input else f"approval {decision}: {source}"
 
 
@@ -45,12 +45,13 @@ def timed_out(seconds: float) -> str:
 
 
 class Approvals:
-    """Those of one conversation. A question is recorded in `ask`, and its answer in `decide`."""
+    """The questions of one conversation. `ask` records a question, `decide` its answer."""
 
     def __init__(self, tail: Tail) -> None:
         self._tail = tail
         self._open: dict[str, tuple[Question, asyncio.Future[ApprovalAnswer]]] = {}  # asked by this process
-        self._early: dict[str, tuple[Question, list[Decide]]] = {}  # to questions open since before a restart, not asked here yet
+        # answers to questions that are open since before a restart and not yet asked again here
+        self._early: dict[str, tuple[Question, list[Decide]]] = {}
         self._settings = QuestionSettings()
         self._on_question: Callable[[OpenedQuestion], None] | None = None
 
@@ -64,11 +65,11 @@ class Approvals:
         return self._settings.unasked == "wait"
 
     def has_early(self, call_id: str) -> bool:
-        """Whether answers are kept until the turn has put its question again: they are on record only then."""
+        """Whether there are answers that wait for the turn to ask its question again: only then are they recorded."""
         return call_id in self._early
 
     async def ask(self, question: Question, turn: str) -> ApprovalAnswer:
-        """Wait for an answer, however long it takes. A question that was open before a restart is not recorded again."""
+        """Wait for an answer, without a time limit by default. A question that was open before a restart is not recorded again."""
         waiter: asyncio.Future[ApprovalAnswer] = asyncio.get_running_loop().create_future()
         call_id = question.call_id
         self._open[call_id] = question, waiter
@@ -94,11 +95,12 @@ class Approvals:
                 timer.cancel()
 
     def decide(self, op: Decide, turn: str) -> bool:
-        """True when this answer is the one that counts."""
+        """True if this answer is the one that counts."""
         call_id, decision = op.call_id, op.decision
         asked, waiter = self._open.get(call_id, (None, None))
         recorded = self._tail.state.questions.get(call_id)
-        if op.asked_at not in (0.0, self._tail.state.asked_at.get(call_id)):  # a later question that nobody has seen yet
+        # the open question is a later one that the answerer has not seen
+        if op.asked_at not in (0.0, self._tail.state.asked_at.get(call_id)):
             asked = waiter = recorded = None
         if waiter is None and recorded is not None and self._seconds_left(call_id) != 0:
             _, early = self._early.setdefault(call_id, (recorded, []))
@@ -134,18 +136,18 @@ class Approvals:
         self._tail.append(decided, turn=turn)
 
     def _seconds_left(self, call_id: str) -> float | None:
-        """For an answer. None: it may take for ever; 0: the time is over."""
+        """The time left for an answer. None: no limit; 0: it is over."""
         seconds = self._settings.timeout_seconds
         asked_at = self._tail.state.asked_at.get(call_id)
         if not seconds or asked_at is None:
             return None
-        return min(max(asked_at + seconds - time.time(), 0.0), seconds)  # a clock that was set back does not make it longer
+        return min(max(asked_at + seconds - time.time(), 0.0), seconds)  # a clock that was set back does not extend the time
 
     def _time_out(self, call_id: str, turn: str) -> None:
         self.decide(Decide(call_id, "denied", timed_out(self._settings.timeout_seconds)), turn)
 
     def _tell(self, question: Question, turn: str) -> None:
-        """The user's own program, once the question is on disk."""
+        """Tell the user's own program once the question is on disk."""
         on_question, tail = self._on_question, self._tail
         if on_question is None:
             return
@@ -156,17 +158,17 @@ class Approvals:
 
 
 def _fits(question: Question, op: Decide) -> bool:
-    """What the model wants to know takes words, or a no; what it wants to do takes no words."""
+    """Whether the kind of answer fits: a question of the model takes words or a no, an approval takes no words."""
     if isinstance(question, UserInputAsked):
         return isinstance(op, Answer) or op.decision in ("denied", "abort")
     return not isinstance(op, Answer)
 
 
 def _is_same(one: Question, other: Question) -> bool:
-    """Whether an answer to one also answers the other: all that is shown of it is the same, and what it depends on.
+    """Whether an answer to one question also answers the other: everything shown and everything it depends on is the same.
 
-    `one` is from the log, which another process has written, perhaps on another machine. The key of a command is not compared,
-    since it differs with the environment: whatever the log says, an answer is recorded with the key of what is asked here.
+    `one` comes from the log and may have been written by another process or machine. The key of a command is not compared, since it
+    depends on the environment: the answer is recorded with the key of the question asked here.
     """
     match one, other:
         case BudgetAsked(), BudgetAsked():  # more may have been used since

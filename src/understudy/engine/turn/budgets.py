@@ -1,5 +1,5 @@
-"""Budgets: whether one is reached before the model is asked again, the question that is put then, and whether a message may
-raise one.
+"""Budgets: whether a limit is reached before the next request, the question that is asked then, and whether a message may raise a
+limit.
 """
 
 import time
@@ -20,7 +20,7 @@ from understudy.tools.host import ApprovalAnswer
 
 
 def check_budget(caller: Caller, owner: str, wanted: Budget, config: Config) -> None:
-    """Anyone may ask for less than what is configured. Raises `LacksRight` where more is asked for without the right to."""
+    """Anyone may ask for less than is configured. Raises `LacksRight` for more without the right to it."""
     if caller.may("budget", owner) or (above := _first_above(wanted, config)) is None:
         return
     raise LacksRight(
@@ -32,7 +32,7 @@ def check_budget(caller: Caller, owner: str, wanted: Budget, config: Config) -> 
 
 
 def _first_above(wanted: Budget, config: Config) -> str | None:
-    """The first limit that is higher than a configured one, in words; None where none is."""
+    """The first limit above the configured one, in words; None if there is none."""
     for limit in BUDGET_LIMITS:
         asked = getattr(wanted, limit)
         for whose, configured in (("a call", config.call_budget), ("a conversation", config.budget)):
@@ -56,7 +56,7 @@ UNCOUNTED = (
 
 
 class Asks(Protocol):
-    """What a budget asks of its turn."""
+    """What a budget needs of its turn."""
 
     turn_id: str
 
@@ -64,7 +64,7 @@ class Asks(Protocol):
     def approval_policy(self) -> ApprovalPolicy: ...
 
     def open_budget_question(self) -> BudgetAsked | None:
-        """One that was put before a restart and is still open."""
+        """A question that was asked before a restart and is still open."""
         ...
 
     def record(self, *records: Record) -> None: ...
@@ -73,27 +73,27 @@ class Asks(Protocol):
 
 
 class _Meter(msgspec.Struct, frozen=True):
-    """One budget, and what of it is used."""
+    """One budget, and how much of it is used."""
 
-    message_id: str | None  # None: the conversation's; empty: of whichever call began the turn
+    message_id: str | None  # None: the conversation's; empty: of the call that began the turn
     budget: Budget
     used: Callable[[BudgetLimit], float]
 
 
 class BudgetKeeper:
-    """Of one turn."""
+    """The budgets of one turn."""
 
     def __init__(self, asks: Asks, ledger: Ledger, config: Config, cost_of: Callable[[Usage], float | None]) -> None:
         self._asks = asks
         self._ledger = ledger
         self._config = config
         self._cost_of = cost_of
-        self._uncounted = False  # an answer came without its tokens
+        self._uncounted = False  # an answer came without its token count
 
     async def before_request(self) -> None:
         """Ask for as long as a limit is reached.
 
-        Raises `BudgetReached` where nobody raises it, and `ConfigError` where a budget cannot be kept.
+        Raises `BudgetReached` if nobody raises the limit, and `ConfigError` if a budget cannot be enforced.
         """
         self._check_that_it_can_be_kept()
         while (question := self._asks.open_budget_question() or self._reached()) is not None:
@@ -105,14 +105,14 @@ class BudgetKeeper:
                 raise BudgetReached(f"{budget_state(question)}, and it was not raised{why}. {HOW_TO_GO_ON}")
 
     def seconds_left(self) -> float | None:
-        """How long the model may go on answering; None: without limit."""
+        """How long the model may keep answering; None: without limit."""
         left = [
             self._allowed(meter, "seconds") - meter.used("seconds") for meter in self._meters() if meter.budget.seconds is not None
         ]
         return max(0.0, min(left)) if left else None
 
     def note_uncounted(self) -> None:
-        """The provider gave an answer and did not say how many tokens it took."""
+        """The provider gave an answer without its token count."""
         if not self._uncounted and self._counts_tokens():
             self._asks.record(Noticed(UNCOUNTED.splitlines()[0]))
         self._uncounted = True
@@ -140,7 +140,7 @@ class BudgetKeeper:
     def _question(self, meter: _Meter, limit: BudgetLimit, used: float, allowed: float) -> BudgetAsked:
         step = float(getattr(meter.budget, limit))
         raised_to = allowed + step
-        if raised_to <= used:  # one request took more than all of it: the next multiple that leaves something
+        if raised_to <= used:  # one request used more than the whole limit: choose the next multiple that leaves something
             raised_to = allowed + step * (int((used - allowed) // step) + 1)
         call_id = f"{BUDGET_CALL}{self._asks.turn_id}-{limit}-{raised_to:g}"
         return BudgetAsked(call_id, limit, used, allowed, raised_to, meter.message_id)
@@ -165,13 +165,13 @@ class BudgetKeeper:
             )
 
     def _running(self, limit: BudgetLimit) -> float:
-        """Seconds that are not counted up yet."""
+        """Seconds of the running turn that are not yet counted."""
         since = self._ledger.working_since()
         return max(0.0, time.time() - since) if limit == "seconds" and since is not None else 0.0
 
 
 def _of_calls(work: Work, default: Budget) -> tuple[Budget, list[Allowance]]:
-    """The budget of the call that began the turn, and those of the calls that have joined it."""
+    """The budget of the call that began the turn, and those of the calls that joined it."""
     began = [each for each in work.allowances if each.began]
     own = began[-1].budget if began else Budget()
     merged = {name: getattr(default if getattr(own, name) is None else own, name) for name in BUDGET_LIMITS}
@@ -179,7 +179,7 @@ def _of_calls(work: Work, default: Budget) -> tuple[Budget, list[Allowance]]:
 
 
 def _too_little(limit: BudgetLimit, allowed: float) -> float:
-    """What is not worth a request. The timer that cut an answer off may have fired a moment before its time by this clock."""
+    """Too little for another request. The timer that cut an answer off may have fired slightly early by this clock."""
     return min(LEAST_SECONDS, allowed / 20) if limit == "seconds" else 0.0
 
 

@@ -1,4 +1,4 @@
-"""The answer that a model is giving: text and reasoning are shown as they come, finished items are recorded, calls are run."""
+"""The answer that a model is giving: shows text and reasoning as they come, records finished items, and runs calls."""
 
 import asyncio
 from typing import Protocol
@@ -13,13 +13,13 @@ from understudy.protocol.items import FunctionCall, Message, Reasoning, Usage
 from understudy.protocol.records import ItemReceived, Noticed, ReasoningDelta, Record, TextDelta
 from understudy.tools.host import ToolHost
 
-AT_ONCE = 128  # events of a model that are handled before others get their turn, and fewer where many watch
-MERGED_CHARACTERS = 4096  # of text that came in more pieces than that at once
+AT_ONCE = 128  # events of a model handled before others get their turn; fewer if there are many viewers
+MERGED_CHARACTERS = 4096  # longest text that is made by merging pieces which arrived together
 ANEW = Noticed("the model began its answer anew; the whole text follows when it is complete", withdraws=True)
 
 
 class Takes(ToolHost, Protocol):
-    """What is asked of the turn that the answer is for."""
+    """What the answer needs of its turn."""
 
     async def listen(self, answer: Answer) -> list[ModelEvent]: ...
 
@@ -29,19 +29,19 @@ class Takes(ToolHost, Protocol):
     def count(self, usage: Usage, *, cut: bool = False) -> None: ...
 
     def note_uncounted(self) -> None:
-        """The answer is complete, and the provider did not say how many tokens it took."""
+        """The answer is complete, but the provider did not report its tokens."""
         ...
 
 
 class IncomingAnswer:
-    """One for each turn: an answer that broke off and is asked for again is shown only beyond what was shown of it before."""
+    """One per turn: if an answer broke off and is asked for again, only what goes beyond the text already shown is shown."""
 
     def __init__(self, tail: Tail, turn_id: str, *, show_raw_reasoning: bool) -> None:
         self._tail = tail
         self._turn_id = turn_id
         self._show_raw_reasoning = show_raw_reasoning
         self._text = ShownText()
-        self._thoughts: tuple[ShownText, ShownText] | None = None  # reasoning and raw reasoning, where any has come
+        self._thoughts: tuple[ShownText, ShownText] | None = None  # reasoning and raw reasoning, if any has come
 
     @property
     def unfinished(self) -> str:
@@ -49,12 +49,12 @@ class IncomingAnswer:
         return cut_off(self._text.shown)
 
     def begin_again(self) -> None:
-        """It broke off, and is asked for anew."""
+        """The answer broke off and is asked for again."""
         for text in (self._text, *(self._thoughts or ())):
             text.begin_again()
 
     async def read(self, answer: Answer, turn: Takes) -> None:
-        """To its end. Raises `StreamLost` where it breaks off."""
+        """Read to the end. Raises `StreamLost` if the answer breaks off."""
         while events := await turn.listen(answer):
             number = len(events)
             if number > AT_ONCE:
@@ -63,9 +63,9 @@ class IncomingAnswer:
             at_once = AT_ONCE // (len(self._tail.broadcast.followers) or 1) or 1
             for start in range(0, number, at_once):
                 if start:
-                    await asyncio.sleep(0)  # thousands may come at once; a ping is answered between them
+                    await asyncio.sleep(0)  # thousands may come at once; this lets a ping be answered between them
                 for event in events[start : start + at_once]:
-                    if type(event) is TextDelta:  # nearly all of them: no coroutine for each
+                    if type(event) is TextDelta:  # nearly all events: avoids a coroutine for each
                         self._hear_text(event)
                         continue
                     try:
@@ -78,7 +78,9 @@ class IncomingAnswer:
         raise StreamLost("stream disconnected before completion: stream closed before response.completed")
 
     async def _count_unheard(self, events: list[ModelEvent], answer: Answer, turn: Takes) -> None:
-        """The turn ends while a call of the answer runs. What the answer took is known if its end has come: that is paid for."""
+        """The turn ends while a call of the answer runs. If the answer's end has already arrived, count its tokens: they are paid
+        for.
+        """
         for event in (*events, *await answer.arrived()):
             if isinstance(event, Completed | Counted) and event.usage is not None and not self._tail.failure:
                 turn.count(event.usage, cut=True)
@@ -143,7 +145,7 @@ class IncomingAnswer:
                     thought.finish()
 
     def _withdraw_unfinished(self) -> None:
-        """A complete answer that lacks what was shown of it before: a retry left it out."""
+        """Withdraw text that was shown before a retry and is missing from the complete answer."""
         texts = (self._text, *(self._thoughts or ()))
         left = [text for text in texts if not text.untouched]
         if any(text.shown for text in left):
@@ -156,7 +158,7 @@ class IncomingAnswer:
 
 
 def _merged(events: list[ModelEvent]) -> list[ModelEvent]:
-    """The same with fewer pieces of text: each of them is shown to everybody who watches."""
+    """The same events with fewer pieces of text, because each piece is sent to every viewer."""
     merged: list[ModelEvent] = []
     pieces: list[str] = []
     size = 0

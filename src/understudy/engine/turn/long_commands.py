@@ -1,6 +1,6 @@
 """The commands of a conversation that outlive its turns. While one runs, its process keeps the claim on the conversation.
 
-What they do is in `tools/acts`, which is loaded when the first of them begins.
+Their work is in `tools/acts`, which is loaded when the first of them begins.
 """
 
 from collections.abc import Callable, Container
@@ -19,7 +19,7 @@ UNRECORDED = "it was ended because the log cannot be written"
 
 class LongCommands:
     def __init__(self, tail: Tail, on_over: Callable[[], None]) -> None:
-        """`on_over`: one of them has ended."""
+        """`on_over`: called when a command has ended."""
         self._tail = tail
         self._on_over = on_over
         self._sessions: Sessions | None = None
@@ -30,14 +30,14 @@ class LongCommands:
 
     @property
     def alive(self) -> Container[int]:
-        """The numbers of those that run here."""
+        """The numbers of the commands that run here."""
         return () if self._sessions is None else self._sessions.running
 
     def sessions(self) -> "Sessions":
         if self._sessions is None:
             from understudy.tools.session import Sessions
 
-            tail = self._tail  # its state is another one after every look at what other processes wrote
+            tail = self._tail  # its `state` is replaced whenever other processes' records are read
             self._sessions = Sessions(
                 lambda: tail.state.sessions.last, lambda number: tail.state.sessions.untold.get(number), self._on_over
             )

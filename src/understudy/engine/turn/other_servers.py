@@ -1,6 +1,6 @@
-"""Other MCP servers of the conversations here: opened for a conversation's first turn that wants them, kept between its turns.
+"""Other MCP servers of the conversations here: opened for the first turn that wants them, and kept between turns.
 
-They belong to this process and end with it. Those of a conversation that rests are ended after a while, or when too many rest.
+They belong to this process and end with it. Servers of an idle conversation end after a while, or when too many are idle.
 """
 
 import asyncio
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from understudy.tools.mcp.servers import Servers
 
 RESTING_SECONDS = 1800.0
-MOST_RESTING = 16  # conversations whose servers are kept
+MOST_RESTING = 16  # idle conversations whose servers are kept
 NOT_INSTALLED = f"tools of MCP servers need the package `mcp`, which is not installed: {how_to_add('mcp')}"
 
 
 class WantedServers(msgspec.Struct, frozen=True):
-    """What a conversation's servers depend on. Where any of it changes, they are started anew."""
+    """What a conversation's servers depend on. If any of it changes, they are restarted."""
 
     servers: tuple[McpServer, ...]
     cwd: str
@@ -43,7 +43,7 @@ class _Opened:
 
 
 class ConversationServers:
-    """The way of one conversation's turns to its servers."""
+    """How one conversation's turns reach its servers."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class ConversationServers:
         self.wait_seconds = wait_seconds
 
     async def open(self) -> "Servers | None":
-        """They are starting, or have started before. None where they cannot be had at all."""
+        """Servers that are starting or have started. None if they cannot be used at all."""
         settings = self._settings()
         wanted = WantedServers(self.configured, settings.cwd, settings.containment, self._taken)
         return await self._pool.open(self._conversation_id, wanted)
@@ -87,7 +87,8 @@ class OtherServers:
             known = None
         if known is None:
             try:
-                await asyncio.to_thread(import_module, "understudy.tools.mcp.servers")  # half a second, of which others have use
+                # takes half a second, during which others are served
+                await asyncio.to_thread(import_module, "understudy.tools.mcp.servers")
             except ImportError:
                 return None
             known = self._opened[conversation_id] = _Opened(wanted, self._make(wanted))
@@ -121,7 +122,7 @@ class OtherServers:
             self.end(each)
 
     def end(self, conversation_id: ConversationId) -> None:
-        """Its servers end, which nobody waits for."""
+        """End its servers without waiting for that."""
         opened = self._opened.pop(conversation_id, None)
         if opened is None:
             return

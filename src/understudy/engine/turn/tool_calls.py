@@ -1,6 +1,6 @@
-"""Running the tool calls of a model's answers: each is run to its end.
+"""Runs the tool calls of a model's answers, each to its end.
 
-Those that only read run together, and their records wait for each other's order.
+Calls that only read run concurrently; their records are written in the order of the calls.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class HoldsRecords:
-    """A `ToolHost` in front of another."""
+    """Wraps another `ToolHost` and holds back its records."""
 
     def __init__(self, host: ToolHost) -> None:
         self.held: list[Record] = []
@@ -83,35 +83,35 @@ class HoldsRecords:
         return self._host.is_approved(key)
 
 
-MOST_READS = 8  # at once
+MOST_READS = 8  # concurrently
 
 
 class ToolCalls:
-    """Of one turn."""
+    """The calls of one turn."""
 
     def __init__(self, turn_id: str, tail: Tail, find_tool: Callable[[str], Tool | None], hooks: "TurnHooks | None" = None) -> None:
-        """`hooks`: they see each call before and after; each then runs alone, so that a person is asked about one at a time."""
+        """`hooks` see each call before and after; each call then runs alone, so that a person is asked about one at a time."""
         self._turn_id = turn_id
         self._hooks = hooks
         self._tail = tail
         self._find_tool = find_tool
-        self.reads: list[_Read] = []  # that are under way, or what they gave is not recorded yet
+        self.reads: list[_Read] = []  # running, or finished with an unrecorded result
 
     async def make_way(self, call: FunctionCall) -> None:
-        """Wait until the call may run: an effect runs alone, a read beside a few others."""
+        """Wait until the call may run: a call with effects runs alone, a read beside a few others."""
         together = self._hooks is None and only_reads(call.name) and len(self.reads) < MOST_READS
         if not together or any(read.call.call_id == call.call_id for read in self.reads):
             await self.finish_reads()
 
     async def run(self, call: FunctionCall, host: ToolHost) -> None:
-        """To its end; a read only begins."""
+        """Run a call to its end, or begin it if it only reads."""
         if self._hooks is not None or not only_reads(call.name):
             self._answer(call, await self._run(call, host))
             return
         holds = HoldsRecords(host)
         task = asyncio.create_task(self._run(call, holds), name=f"call {call.call_id}")
         self.reads.append(_Read(call, holds, task))
-        await asyncio.sleep(0)  # it records its beginning before anything else happens
+        await asyncio.sleep(0)  # lets the read record its beginning before anything else happens
 
     async def finish_reads(self) -> None:
         if self.reads:
@@ -119,7 +119,7 @@ class ToolCalls:
             self._record_reads()
 
     async def stop_reads(self) -> None:
-        """The turn is told to end. What has been read is recorded, and that the rest was not."""
+        """The turn is told to end: record what has been read, and that the other reads were not done."""
         for read in self.reads:
             read.task.cancel()
         try:
@@ -129,12 +129,12 @@ class ToolCalls:
             self._record_reads()
 
     def _record_reads(self) -> None:
-        """Raises what went wrong with one of them, once all are recorded."""
+        """Raises the error of a read once all are recorded."""
         reads, self.reads = self.reads, []
         bug: BaseException | None = None
         for read in reads:
             if not read.task.done():
-                continue  # nobody waits for it any more; the turn's end is honest about it
+                continue  # nobody waits for it any more; the turn's end says that it is unfinished
             try:
                 self._record(*read.host.held)
                 if read.task.cancelled():
@@ -162,7 +162,7 @@ class ToolCalls:
             return self._failed(error)
 
     def _failed(self, error: AgentError) -> ToolOutput:
-        """The model is told, unless the log itself is gone."""
+        """Tell the model, unless the log itself is gone."""
         if self._tail.failure:
             raise error
         return ToolOutput(f"execution error: {error}", success=False)
@@ -175,7 +175,7 @@ class ToolCalls:
 
 
 class _Read:
-    """A call under way."""
+    """A running call."""
 
     __slots__ = ("call", "host", "task")
 

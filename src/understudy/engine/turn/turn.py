@@ -1,7 +1,7 @@
-"""One turn: ask the model, run its tools, until it has nothing more to do.
+"""One turn: ask the model and run its tools until there is nothing more to do.
 
-The loop holds no state of its own that the log does not have, so a turn can be taken up again where its log ends. What it reads
-from the model is in `incoming_answer`, what it may use in `turn_budget`, how its context stays within the window in `compaction`.
+The loop has no state that the log lacks, so a turn can be resumed where its log ends. Reading the model is in `incoming_answer`,
+limits are in `turn_budget`, and keeping the context within the window is in `compaction`.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ class TurnAborted(Exception):
 
 
 class _Blocked(Exception):
-    """A hook has kept all that there was from the model, before it was asked anything."""
+    """Hooks blocked every message before the model was asked anything."""
 
 
 class Turn:
@@ -75,13 +75,13 @@ class Turn:
         compacts: bool = False,
         renew: Callable[[], TurnSetup],
     ) -> None:
-        """`compacts`: it was begun without a message, to have the model sum up what was before. `renew`: what it is to run with
-        once its user has chosen another mode.
+        """`compacts`: the turn was begun without a message, to summarise the earlier history. `renew`: makes the setup again after
+        the user has chosen another mode.
         """
         self.turn_id = turn_id
         self.sandbox = sandbox
-        self.listens = False  # it waits for the model: nothing of it is under way here
-        self.account: Account | None = None  # of whoever began it, where they may use only so much
+        self.listens = False  # suspended in the model's stream: nothing of the turn runs here
+        self.account: Account | None = None  # of whoever began the turn, if they have a budget
         self.closed = False  # its end is recorded: nothing may follow
         self._diff: TurnDiff | None = None
         self._tail = tail
@@ -93,11 +93,11 @@ class Turn:
         self._compacts = compacts
         self._requests_before = tail.state.history.requests
         self._renew = renew
-        self._tries = 0  # of the command that has to succeed
-        self._left_before = set(tail.state.waiting)  # by a turn that was cut off; what comes from now on is for this one
+        self._tries = 0  # of the command that must succeed
+        self._left_before = set(tail.state.waiting)  # messages left by a turn that was cut off; later ones are for this turn
         self._budget = TurnBudget()
-        self._standing: str | None = None  # an answer without the form that was asked for, which stands if there is no other
-        self._timing: ModelTiming | None = None  # of the request under way, where somebody observes
+        self._standing: str | None = None  # an answer without the requested form, used if there is no better one
+        self._timing: ModelTiming | None = None  # of the current request, if somebody observes
         self._context = ContextKeeper(tail, setup)
         self._tools = None if setup.servers is None else _tools_of(setup, setup.servers, self.record)
         self._hooks = None if setup.hooks is None else _hooks_of(setup.hooks, self)
@@ -131,7 +131,7 @@ class Turn:
         state = self._tail.state
         if self._hooks is not None:
             await self._hooks.begin()
-        if state.calls:  # only a turn that is taken up again has any
+        if state.calls:  # only a resumed turn has any
             for call in tuple(state.calls.values()):
                 await self.calls.make_way(call)
                 await self.calls.run(call, self)
@@ -157,7 +157,7 @@ class Turn:
                 return TurnEnded("completed", self._hooks.stopped)
             if called:
                 continue
-            await self._read_letters()  # all that has come goes into one request
+            await self._read_letters()  # everything that has come goes into one request
             if self._hooks is not None and state.waiting:
                 await self._hooks.judge_messages()
             work = state.ledger.turns.get(self.turn_id)
@@ -176,14 +176,14 @@ class Turn:
                 return TurnEnded("completed", state.answer)
 
     async def _is_done(self, work: "Work") -> bool:
-        """By the command that has to succeed. False: the model was told what it said."""
+        """Whether the command that must succeed did. False: the model was told its output."""
         from understudy.engine.turn.until import try_until  # few turns have one
 
         self._tries += 1
         return await try_until(self, self.turn_id, self._tries, work.until, has_budget=bool(work.allowances))
 
     async def _plan_is_settled(self, *, taken_up: bool = False) -> bool:
-        """In plan mode: whether the user has said what becomes of the plan, so that the turn goes on."""
+        """In plan mode: whether the user has decided about the plan, so that the turn continues."""
         from understudy.engine.planning.review import review_plan, waits_for_review  # few turns only plan
 
         if taken_up and not waits_for_review(self._tail.state):
@@ -195,7 +195,7 @@ class Turn:
         return True
 
     def notify(self, ended: TurnEnded) -> None:
-        """Its end is appended: tell the user's program, if there is one, once that is on disk."""
+        """The turn's end is appended: tell the user's program, if any, once that is on disk."""
         notify = self._setup.notify
         if notify is None or ended.reason != "completed" or self.turn_id not in self._tail.state.turn_messages:
             return
@@ -221,13 +221,13 @@ class Turn:
         return await answer_fits(self.turn_id, work, work.schema, self._tail, self._read_letters)
 
     def compact_soon(self) -> None:
-        """Before the next request, or at the end of the turn if there is none."""
+        """Make a summary before the next request, or at the end of the turn."""
         self._context.asked = True
 
     # -- asking the model
 
     async def _ask_model(self) -> bool:
-        """One answer of the model, however often it has to be asked. True when it called a tool."""
+        """Get one answer of the model, retrying if needed. True if it called a tool."""
         if self._tools is not None and await self._tools.before_request():
             self._offer(self._tools.offered)
         state, setup, budget = self._tail.state, self._setup, self._budget
@@ -251,7 +251,7 @@ class Turn:
             try:
                 await self._read_answer()
                 self._context.note_answer()
-                return self._called_since(sent)  # calls of a broken attempt were part of what this one was sent
+                return self._called_since(sent)  # calls of a broken attempt were part of this request
             except (StreamLost, ModelUnavailable) as error:
                 attempt += 1
                 await self.pause_before_retry(error, attempt)
@@ -263,7 +263,7 @@ class Turn:
                 if not self._context.leave_out_images(self, error):
                     raise
             except OutOfTime:
-                pass  # the budget is looked at before the request is put again
+                pass  # the budget is checked before the request is repeated
             self._incoming.begin_again()
 
     def _offer(self, tools: tuple[ToolSpec, ...]) -> None:
@@ -271,7 +271,7 @@ class Turn:
         self._context.use(self._setup)
 
     async def pause_before_retry(self, error: StreamLost | ModelUnavailable, attempt: int) -> None:
-        """Raises the error once it was tried often enough."""
+        """Raises the error after enough attempts."""
         lost = isinstance(error, StreamLost)
         if attempt > self._setup.stream_retries or self._standing is not None or (not lost and error.lasting):
             raise error
@@ -281,7 +281,7 @@ class Turn:
         await asyncio.sleep(delay)
 
     def _new_context(self) -> tuple[Message, ...]:
-        """What the model is told of its place, unless it has been told just that."""
+        """What the model is told of its environment, unless it was told exactly that."""
         preamble, before = self._setup.preamble, self._tail.state.history.context
         if preamble == before:
             return ()
@@ -321,7 +321,7 @@ class Turn:
     async def _read(self, answer: ModelAnswer) -> None:
         try:
             await self._incoming.read(answer, self)
-        except ModelError:  # calls before the break are part of what is sent next
+        except ModelError:  # calls before the break are part of the next request
             await self.calls.finish_reads()
             raise
 
@@ -355,7 +355,7 @@ class Turn:
         finally:
             self.listens = False
             if self.closed:
-                raise asyncio.CancelledError  # whatever has come since was not listened to any more
+                raise asyncio.CancelledError  # later events were not listened to any more
 
     def count(self, usage: Usage, *, cut: bool = False) -> None:
         before = self._tail.state.usage
@@ -374,7 +374,7 @@ class Turn:
     async def may_compact(self, trigger: str) -> str | None:
         return None if self._hooks is None else await self._hooks.may_compact(trigger)
 
-    # -- what a budget asks of its turn (`Asks`)
+    # -- for budgets (`Asks`)
 
     @property
     def approval_policy(self) -> ApprovalPolicy:
@@ -383,7 +383,7 @@ class Turn:
     def open_budget_question(self) -> BudgetAsked | None:
         return open_budget_question(self._tail.state)
 
-    # -- what the acts of tools need of their turn (`ToolHost`)
+    # -- for the acts of tools (`ToolHost`)
 
     @property
     def settings(self) -> ToolSettings:
@@ -437,12 +437,12 @@ class Turn:
 
 
 def _hooks_of(hooks: "ConversationHooks", turn: Turn) -> "TurnHooks":
-    from understudy.engine.hooks.turn_hooks import TurnHooks  # where the user, or a folder that they trust, has any
+    from understudy.engine.hooks.turn_hooks import TurnHooks  # only if the user, or a folder that they trust, has any
 
     return TurnHooks(hooks, turn)
 
 
 def _tools_of(setup: TurnSetup, servers: "ConversationServers", record: Callable[[Record], None]) -> "TurnTools":
-    from understudy.engine.turn.turn_tools import TurnTools  # where other MCP servers are configured
+    from understudy.engine.turn.turn_tools import TurnTools  # only if other MCP servers are configured
 
     return TurnTools(setup, servers, record)

@@ -1,4 +1,4 @@
-"""What a turn may use, held against before each request. What a limit means is in `budgets`, which few turns need."""
+"""Checks before each request what a turn may use. `budgets` says what a limit means; few turns need it."""
 
 import asyncio
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from understudy.engine.turn.budgets import Asks, BudgetKeeper
 
 NO_LIMITS = Budget()
-UNTIL_CALL = "until-"  # begins the ids of commands of the user's that say whether a turn is done
+UNTIL_CALL = "until-"  # begins the ids of the user's commands that say whether a turn is done
 PLAN_CALL = "plan-"  # begins the ids of questions about a plan: they belong to no call of the model
 
 
@@ -22,7 +22,7 @@ class TurnBudget:
         self._keeper: BudgetKeeper | None = None  # None: no limit is known
 
     def keeper(self, turn: "Asks", setup: TurnSetup, state: State) -> "BudgetKeeper | None":
-        """Who is to be asked before each request; None where nothing is limited."""
+        """The keeper to ask before each request; None if nothing is limited."""
         if self._keeper is None and _is_limited(turn.turn_id, setup, state):
             from understudy.engine.turn.budgets import BudgetKeeper
 
@@ -30,11 +30,11 @@ class TurnBudget:
         return self._keeper
 
     def seconds_left(self) -> float | None:
-        """How long the model may go on answering; None: without limit."""
+        """How long the model may keep answering; None: without limit."""
         return None if self._keeper is None else self._keeper.seconds_left()
 
     def note_uncounted(self) -> None:
-        """The provider gave an answer and did not say how many tokens it took."""
+        """The provider gave an answer without its token count."""
         if self._keeper is not None:
             self._keeper.note_uncounted()
 
@@ -56,6 +56,6 @@ async def listen_within(seconds: float, answer: Answer) -> list[ModelEvent]:
         async with limit:
             return await answer.batch()
     except TimeoutError:
-        if not limit.expired():  # the network's own, which the budget must not hide: that is asked again without a bound
+        if not limit.expired():  # a network timeout, which the budget must not hide: that request is repeated without a limit
             raise
         raise OutOfTime("the time that the budget allows has run out") from None

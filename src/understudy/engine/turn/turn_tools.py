@@ -1,4 +1,4 @@
-"""The tools that a turn offers the model: our own, and those of other servers, which may come, go and change while it runs."""
+"""The tools that a turn offers the model: our own and those of other servers, which may come, go and change while it runs."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -29,7 +29,7 @@ class TurnTools:
         return self._setup.offered if self.servers is None else (*self._setup.offered, *self.servers.offered)
 
     async def begin(self) -> None:
-        """Wait for the servers as long as is stated. Raises `ServersMissing` where one fails that the user requires."""
+        """Wait for the servers as long as configured. Raises `ServersMissing` if a required one fails."""
         configured = self._configured
         servers = self.servers = await configured.open()
         if servers is None:
@@ -44,7 +44,7 @@ class TurnTools:
             raise ServersMissing(problem)
 
     async def before_request(self) -> bool:
-        """True where the model is offered other tools from here on: a new beginning for the provider's cache."""
+        """True if the model is offered other tools from here on: the provider's cache then begins anew."""
         from understudy.tools.mcp.reading import MOST_REFRESHES
 
         servers = self.servers
@@ -59,7 +59,7 @@ class TurnTools:
         return True
 
     def find(self, name: str) -> Tool | None:
-        """Our own come first: no server can take the place of one."""
+        """Our own come first: no server can replace one."""
         own = self._setup.find_tool(name)
         if own is not None or self.servers is None:
             return own
@@ -70,7 +70,7 @@ class TurnTools:
         self._configured.rest()
 
     def _tell(self, checked: ServersChecked) -> None:
-        """Once, and again where it has changed; those that are missing in every turn, for its report."""
+        """Record the servers once, and again if they change; servers that are missing in every turn are recorded for its report."""
         before = self._told if self.servers is None else self.servers.told
         if checked == before and (not checked.missing or self._told is not None):
             return

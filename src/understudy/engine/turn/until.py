@@ -1,4 +1,4 @@
-"""A command that says when a task is done: run each time the model thinks that it is, contained, until it succeeds."""
+"""Runs a command that says whether a task is done, each time the model thinks that it is, in the sandbox, until it succeeds."""
 
 from understudy.engine.turn.turn_budget import UNTIL_CALL
 from understudy.errors import AgentError
@@ -7,11 +7,11 @@ from understudy.protocol.items import InputText, Message
 from understudy.protocol.records import Noticed, UserMessage
 from understudy.tools.host import ToolHost
 
-MOST_TRIES = 20  # where no budget says when to stop
+MOST_TRIES = 20  # if no budget says when to stop
 
 
 async def try_until(host: ToolHost, turn: str, number: int, command: str, *, has_budget: bool) -> bool:
-    """Whether the turn may end: it holds, or it was tried often enough. Otherwise the model is told what the command said."""
+    """Whether the turn may end: the command succeeded, or was tried often enough. Otherwise the model is told its output."""
     from understudy.tools.acts.commands import run_for_user
 
     call_id = f"{UNTIL_CALL}{turn}-{number}"

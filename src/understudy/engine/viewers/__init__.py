@@ -1,4 +1,4 @@
-"""Following a conversation: what calls, streams and the terminal do alike, whatever they show.
+"""Following a conversation: what calls, streams and the terminal have in common, whatever they show.
 
-A viewer has a cursor, catches up from pages that all share, and is never waited for.
+A viewer has a cursor, catches up from pages that all viewers share, and is never waited for.
 """

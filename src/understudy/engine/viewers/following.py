@@ -1,7 +1,7 @@
 """Following a conversation: what every front end does alike, whatever it shows.
 
-A cursor into the log, catching up by pages, falling behind a slow client, where the viewer's message went, which questions are put
-and closed, the end of its turn, and a turn that this process takes over. What is made of it is the viewer's part.
+This covers a cursor into the log, catching up by pages, falling behind a slow client, finding the viewer's message, opening and
+closing questions, the end of its turn, and a turn that this process takes over. Display is up to the viewer.
 """
 
 import logging
@@ -71,44 +71,44 @@ class Following:
         may_raise: bool = True,
         name: str = "",
     ) -> None:
-        """`after`: the record after which it begins; what has been shown so far is left out unless it is given."""
-        self.name = name  # of whoever watches, for the others who do
+        """`after`: begin after this record; by default, skip what was shown so far."""
+        self.name = name  # the watcher's name, shown to other watchers
         self._tail = conversation.tail
         self._broadcast = self._tail.broadcast
         self.cursor = self._broadcast.published if after is None else after
-        self.turn: str | None = None  # the turn whose end is waited for, once it is known
-        self.leads = False  # that turn was begun by the viewer's message, or was taken over here for it
+        self.turn: str | None = None  # the turn whose end is waited for, once known
+        self.leads = False  # the viewer's message began that turn, or this process took it over for the viewer
         self.message_id = ""
-        self.live = False  # it is among those who are shown what happens
+        self.live = False  # it receives events as they happen
         self._conversation = conversation
         self._viewer: Viewer = viewer
         self._outlet = outlet
         self._only_its_turn = only_its_turn
         self._hides_reasoning = hides_reasoning
         self._may_approve = may_answer
-        self._may_raise = may_raise  # and so may answer the question whether more may be used
+        self._may_raise = may_raise  # so may answer the question whether more may be used
         self._stands_in = False  # it joined a turn, and is asked because nobody else can be
         self._recorded = False  # the message is in the log
-        self._read = False  # the model has been given it
+        self._read = False  # the model has been given the message
         self._behind = False
         self._given = GivenText()
-        self._shown_to: int | None = None  # of a viewer that came back, while it catches up: the last record it had been shown
+        self._shown_to: int | None = None  # while a viewer that came back catches up: the last record it was shown before
 
     # -- beginning and ending
 
     def go_live(self) -> None:
         """From here on the viewer is shown everything after the cursor, as it happens."""
         if self._viewer is _NOBODY:
-            return  # it was stopped while something was read for it
+            return  # it was stopped during a read
         self.live = True
         self._broadcast.followers.append(self)
-        self._conversation.on_watch_needed(self._conversation)  # what other processes do is to be seen here
+        self._conversation.on_watch_needed(self._conversation)  # so that other processes' changes are seen here
         if not self.caught_up:
             self._behind = True
             self._catch_up()
 
     async def go_live_from_cursor(self) -> None:
-        """Like `go_live`, for a viewer that has not read up to what is published: it is shown that first."""
+        """Like `go_live`, but first show the viewer what it has not read yet."""
         while not self.caught_up:
             page = await self.read_page()
             if not page:
@@ -118,9 +118,9 @@ class Following:
         self.go_live()
 
     async def resume(self, message_id: str, *, leads: bool, shown_to: int, given: Mapping[str, int]) -> None:
-        """Follow a message that was sent earlier, by a viewer that is gone; or, where none is named, everything. It had been shown
-        all up to record `shown_to`, and of unfinished text what `given` says (`given_marks`). It begins after the cursor; the
-        viewer leaves out what was shown.
+        """Follow a message that an earlier viewer sent, or everything if `message_id` is empty. The earlier viewer was shown all up
+        to record `shown_to`, and of unfinished text what `given` says (`given_marks`). Reading begins after the cursor; the viewer
+        skips what was shown.
         """
         self.message_id, self.leads, self._shown_to = message_id, leads, shown_to
         text = self._broadcast.text
@@ -131,7 +131,7 @@ class Following:
                 break
             for live in page:
                 if self._viewer is _NOBODY:
-                    return  # it has come to the end of its turn
+                    return  # it has reached the end of its turn
                 self._pass_on(live)
                 if live.entry.seq == shown_to:
                     self._given.restore(given, text)
@@ -143,8 +143,8 @@ class Following:
             self._show_missing()
 
     def rejoin(self, given: Mapping[str, int]) -> None:
-        """Like `go_live`, for a viewer that only watches and comes back: of the texts that were not finished at its cursor it has
-        been given what `given` says (`given_marks`), and is given the rest.
+        """Like `go_live`, for a viewer that only watches and comes back: of the texts unfinished at its cursor it has what `given`
+        says (`given_marks`), and gets the rest.
         """
         self._given.restore(given, self._broadcast.text)
         self._shown_to = self.cursor
@@ -159,19 +159,19 @@ class Following:
         return self._given.marks() if self._given.lengths else {}  # a history has thousands of events, and nothing unfinished
 
     def wait(self) -> None:
-        """Somebody waits for the end of a turn: should its process die, it is taken over here."""
+        """Somebody waits for the end of a turn: if its process dies, this one takes the turn over."""
         if self not in self._conversation.waiting and self._viewer is not _NOBODY:
             self._conversation.waiting.append(self)
 
     def stop(self) -> None:
-        """The viewer is not called any more."""
+        """Stop calling the viewer."""
         if self._viewer is _NOBODY:
             return
         self._viewer = _NOBODY  # breaks a reference cycle, so that both are freed at once
         if self.live:
             self.live = False
             followers = self._broadcast.followers
-            if self in followers:  # else the broadcast has dropped it, because of a bug
+            if self in followers:  # otherwise the broadcast dropped it because of a bug
                 followers.remove(self)
         if self in self._conversation.waiting:
             self._conversation.waiting.remove(self)
@@ -179,8 +179,8 @@ class Following:
             self.cannot_answer()
 
     def cannot_answer(self) -> None:
-        """The viewer has left, or its client has. Where nobody else can answer an open question, those who wait are asked again
-        what becomes of it: a call denies it, and the others let it wait. In a later step, for all may be leaving.
+        """The viewer or its client has left. If nobody else can answer an open question, the waiting viewers handle it again: a
+        call denies it, others let it wait. This happens in a later step, because all viewers may be leaving.
         """
         from understudy.engine.conversation.who_is_asked import put_to_those_left  # most turns ask nothing
 
@@ -208,9 +208,11 @@ class Following:
     # -- what is waited for
 
     def follow_message(self, accepted: Accepted) -> None:
-        """To be called in the step that took the message. Questions open by then are not shown again: they are put here."""
+        """Must be called in the step that accepted the message. Questions already open are not shown again by the log, so they are
+        put here.
+        """
         self.message_id, self.turn = accepted.message_id, accepted.turn
-        self.leads = not (accepted.joined or accepted.held)  # which of the held ones begins a turn, the log tells
+        self.leads = not (accepted.joined or accepted.held)  # the log tells which of the held messages begins a turn
         if not self.live:
             self.go_live()
         self.wait()
@@ -222,20 +224,20 @@ class Following:
             self._tail.when_committed(self.put_open_questions)  # after the message itself has been shown
 
     def follow_turn(self, turn: str) -> None:
-        """The turn that is under way, here or in another process."""
+        """Follow the turn that is running, here or in another process."""
         self.turn = turn
         self._recorded = self._read = True
         self.wait()
 
     def taken_over(self) -> None:
-        """The process that ran the turn is gone, and it continues here: its questions are put here."""
+        """The process that ran the turn is gone, and the turn continues here: put its questions here."""
         self.leads = True
         if self.message_id and not self.turn:
-            self.turn = self._tail.state.turn  # as far as we know its message is for this one, whose text it is to have whole
+            self.turn = self._tail.state.turn  # assume that the message is for this turn, whose text it must get in full
         self.put_open_questions()
 
     def put_open_questions(self) -> None:
-        """Those from before a restart, or of a turn that runs elsewhere. One on its way to the disk is put once it is there."""
+        """Put questions from before a restart or of a turn elsewhere. A question on its way to the disk is put once it is there."""
         state = self._tail.state
         if not state.questions:
             return
@@ -250,7 +252,7 @@ class Following:
 
     def show(self, live: LiveEntry) -> None:
         if live.entry.seq <= self.cursor or self._behind:
-            return  # the viewer has it from elsewhere (another process may be ahead of this one), or reads it from the log
+            return  # the viewer has it from elsewhere (another process may be ahead), or reads it from the log
         outlet = self._outlet
         if outlet is None or not outlet.congested or not self._fall_behind(outlet):
             self._pass_on(live)
@@ -262,7 +264,7 @@ class Following:
             return
         self._given.add(live.delta)
         if not self._only_its_turn or (self.leads and (live.turn == self.turn or type(live.delta) is OutputDelta)):
-            self._viewer.delta(live)  # what a command of an earlier turn prints is shown too
+            self._viewer.delta(live)  # the output of an earlier turn's command is shown too
 
     def fail(self, error: AgentError) -> None:
         viewer = self._viewer
@@ -272,7 +274,7 @@ class Following:
     # -- entries
 
     def _pass_on(self, live: LiveEntry) -> None:
-        """The next entry, live or read again."""
+        """Pass on the next entry, live or read again."""
         entry = live.entry
         self.cursor = entry.seq
         kind = type(entry.record)
@@ -297,22 +299,24 @@ class Following:
         """Whether some of the text that the record ends may not have been shown."""
         if self._shown_to is None:
             return type(entry.record) is TurnEnded and bool(entry.record.unfinished)
-        if not self.message_id:  # it only watches: where it was given nothing of a text, the record says it all
+        if not self.message_id:  # it only watches: if it was given nothing of a text, the record has it all
             return type(entry.record) is TurnEnded or self._given.length(TEXT) > 0
         return entry.seq > self._shown_to
 
     def _show_rest(self, entry: Entry) -> None:
-        """Of a text that is over, to a viewer that was behind: of an answer that was cut off only the end of the turn has it."""
+        """Show a viewer that was behind the rest of a finished text: for an answer that was cut off, only the turn's end has the
+        text.
+        """
         text, given = said_in(entry.record), self._given.length(TEXT)
         longest = UNFINISHED_CHARACTERS if type(entry.record) is TurnEnded else len(text)
-        lacks_some = given < min(len(text), longest)  # after that many the record has a mark instead of text
+        lacks_some = given < min(len(text), longest)  # beyond that length the record has a mark instead of text
         if lacks_some and (not self._only_its_turn or (self.leads and entry.turn == self.turn)):
             rest = TextDelta(text[given:])
             self._given.add(rest)
             self._viewer.delta(LiveDelta(rest, entry.turn, entry.parent))
 
     def _locate_message(self, entry: Entry) -> None:
-        """Where the message is: nearly always in the turn it was sent to, but another process may have ended that meanwhile."""
+        """Find the message's turn: nearly always the one it was sent to, unless another process ended that meanwhile."""
         record = entry.record
         if type(record) is UserMessage:
             if record.message_id == self.message_id:
@@ -328,7 +332,7 @@ class Following:
     def _act_upon(self, entry: Entry) -> None:
         match entry.record:
             case TurnEnded() as ended if entry.turn == self.turn:
-                if self._read or (self._recorded and ended.reason != "completed"):  # else the message goes to the turn after it
+                if self._read or (self._recorded and ended.reason != "completed"):  # otherwise the message goes to the next turn
                     viewer = self._viewer
                     self.stop()
                     viewer.ended(ended)
@@ -352,9 +356,9 @@ class Following:
     # -- catching up
 
     async def read_page(self) -> Sequence[LiveEntry]:
-        """The next entries after the cursor, for viewers who have not gone live; none once they have seen all that is published.
+        """The next entries after the cursor, for a viewer that is not live; empty once it has seen all that is published.
 
-        In a step of the event loop that has room for it.
+        Waits for a step of the event loop with enough room.
         """
         return await self._conversation.pages.after(self.cursor, self._broadcast.published)
 
@@ -363,7 +367,7 @@ class Following:
         return self.cursor >= self._broadcast.published
 
     def take_unfinished(self) -> list[LiveDelta]:
-        """The text so far of unfinished items, for a viewer who is about to go live: it is not shown again."""
+        """The text so far of unfinished items, for a viewer that is about to go live: it is not shown again."""
         broadcast = self._broadcast
         if broadcast.published < self.cursor:
             return []
@@ -382,7 +386,7 @@ class Following:
             self._conversation.run_beside(self._read_missed())
 
     async def _read_missed(self) -> None:
-        """Pages of what was missed; where the client may be slow, each in a step of its own, once there is room for it."""
+        """Read pages of what was missed. If the client may be slow, each page waits for room and gets a step of its own."""
         while True:
             try:
                 page = await self.read_page()
@@ -406,7 +410,7 @@ class Following:
         self._show_missing()
 
     def _pass_on_while_there_is_room(self, page: Sequence[LiveEntry]) -> None:
-        """What is left of the page is read again later: a client that does not read must not have it kept in memory."""
+        """The rest of the page is read again later, so that it is not kept in memory for a client that does not read."""
         for live in page:
             if self._outlet is not None and self._outlet.congested:
                 return
@@ -414,14 +418,14 @@ class Following:
                 self._pass_on(live)
 
     def _show_missing(self) -> None:
-        """Of unfinished texts what the viewer was not given."""
-        turn = self.turn or self._tail.state.turn or ""  # the end of it may be on its way to the disk already
+        """Show the viewer what it lacks of unfinished texts."""
+        turn = self.turn or self._tail.state.turn or ""  # the record of its end may already be on its way to the disk
         for delta in self._given.missing(self._broadcast.text):
             self.show_delta(LiveDelta(delta, turn, self.cursor))
 
 
 def _is_of_session(record: Record) -> bool:
-    """The end of a command that an earlier turn began."""
+    """Whether the record ends a command that an earlier turn began."""
     return isinstance(record, CommandEnded) and record.started is not None
 
 

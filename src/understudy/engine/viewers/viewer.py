@@ -1,4 +1,4 @@
-"""What a front end is to whoever shows it a conversation."""
+"""How a front end appears to the code that shows it a conversation."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -9,11 +9,11 @@ from understudy.protocol.records import Question, TurnEnded
 
 
 class Viewer(Protocol):
-    """What a front end makes of a conversation. Called on the event loop, in order, and must not block."""
+    """What a front end does with a conversation. Called on the event loop, in order, and must not block."""
 
     @property
     def can_answer(self) -> bool:
-        """Whether there is somebody whom a question can be put to."""
+        """Whether there is somebody to ask."""
         ...
 
     def entry(self, live: LiveEntry) -> None: ...
@@ -21,15 +21,15 @@ class Viewer(Protocol):
     def delta(self, live: LiveDelta) -> None: ...
 
     def question(self, question: Question, turn: str) -> None:
-        """To be put to whoever watches. It may come again, or have changed."""
+        """Put the question to whoever watches. It may come again or have changed."""
         ...
 
     def question_closed(self, call_id: str, turn: str) -> None:
-        """Somebody has answered it, or an answer would change nothing now."""
+        """Somebody has answered the question, or an answer would no longer change anything."""
         ...
 
     def ended(self, ended: TurnEnded) -> None:
-        """The turn that was waited for is over. Nothing more is shown."""
+        """The awaited turn is over. Nothing more is shown."""
         ...
 
     def failed(self, error: AgentError) -> None:
@@ -38,7 +38,7 @@ class Viewer(Protocol):
 
 
 class Outlet(Protocol):
-    """The way to a client that may be slow."""
+    """The connection to a client that may be slow."""
 
     @property
     def congested(self) -> bool: ...
@@ -49,7 +49,7 @@ class Outlet(Protocol):
 
 
 class QuietViewer:
-    """Makes nothing of what it is shown. For a following that has stopped, and to build on for those who wait for one record."""
+    """Ignores everything. Stands in for a viewer that has stopped, and is a base for those who wait for one record."""
 
     can_answer = False
 

@@ -1,4 +1,4 @@
-"""Making a workspace of kind `git`: what may be cloned, and a clone in which nothing of the repository has run."""
+"""Makes a workspace of kind `git`: says what may be cloned, and makes a clone in which nothing from the repository has run."""
 
 import asyncio
 import os
@@ -44,7 +44,7 @@ def is_path(url: str) -> bool:
 
 
 def is_allowed(url: str, urls: Sequence[str]) -> bool:
-    """Whether it begins like one of these. A beginning that ends in a name allows that name and what lies below it."""
+    """Whether the URL begins like one of these. A beginning that ends in a name allows that name and everything below it."""
     if "/../" in url or url.endswith("/..") or "%" in url:
         return False
     return any(url == start or (start and url.startswith(start if start[-1] in "/:" else start + "/")) for start in urls) or any(
@@ -59,7 +59,7 @@ def reach_of(url: str) -> Reach:
 async def clone(
     url: str, commit: str, target: str, settings: WorkspaceSettings, env: Mapping[str, str], owner: tuple[int, int] | None
 ) -> str:
-    """Into a folder that is there and empty: the id of the commit that is checked out; empty where the repository has none.
+    """Clone into an existing empty folder. Returns the id of the checked-out commit, or "" if the repository has none.
 
     Raises `WorkspaceFailed`.
     """
@@ -88,18 +88,18 @@ async def _find(git: Git, url: str, commit: str, seconds: float) -> str:
             return text
     if not commit:
         return ""  # a repository without a commit
-    if _FULL_ID.fullmatch(commit):  # not on a branch; some servers give it all the same
+    if _FULL_ID.fullmatch(commit):  # not on a branch; some servers deliver it nevertheless
         await git.run("fetch", "-q", "--no-tags", "origin", commit, reach=reach_of(url), seconds=seconds)
         return commit
     raise WorkspaceFailed(f"the repository has no commit, branch or tag `{commit}`")
 
 
 async def check_size(git: Git, commit: str, settings: WorkspaceSettings) -> None:
-    """Before it is written out: a small repository can hold very much. Raises `WorkspaceFailed`."""
+    """Check the size before writing the files: a small repository can hold very much. Raises `WorkspaceFailed`."""
     try:
         async with asyncio.timeout(settings.seconds):
             await _count(git, commit, settings.most_mb)
-    except TimeoutError:  # folders in folders without a file, of which nothing is printed
+    except TimeoutError:  # folders nested without a file, for which git prints nothing
         raise WorkspaceFailed(f"the files of commit {commit[:12]} could not be counted in {settings.seconds:g} s") from None
 
 
@@ -118,13 +118,15 @@ async def _count(git: Git, commit: str, most_mb: int) -> None:
 
 
 def check_folder(workspace: str, folder: str) -> None:
-    """A link of the repository leads nobody out of it. Raises `WorkspaceFailed`."""
+    """A repository's link must not lead out of it. Raises `WorkspaceFailed`."""
     if not is_within(os.path.realpath(os.path.join(workspace, folder)), os.path.realpath(workspace)):
         raise WorkspaceFailed(f"the folder {folder[:200]!r} of the repository is a link that leads out of it")
 
 
 def make_folder(path: str, root: str) -> tuple[int, int] | None:
-    """An empty folder for one workspace, with whose rights it is to be filled: as the folder of workspaces, where root serves."""
+    """Make an empty folder for one workspace. Returns with whose rights to fill it: those of the folder of workspaces, if the
+    server is root.
+    """
     os.makedirs(root, mode=0o755, exist_ok=True)
     owner = os.stat(root)
     os.mkdir(path, 0o700)
@@ -139,7 +141,7 @@ def remove(path: str) -> None:
 
 
 def remove_leftovers(root: str, seconds: float) -> None:
-    """Clones that a process was making which ended before they were there."""
+    """Remove unfinished clones of processes that have ended."""
     if not os.path.isdir(root):
         return
     for entry in os.scandir(root):

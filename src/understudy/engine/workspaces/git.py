@@ -1,8 +1,8 @@
-"""Running git for a workspace, so that a repository is data and never a program.
+"""Runs git for a workspace, so that a repository is data and never a program.
 
-No hook, filter, file system monitor, pager, editor or helper that a repository names is run; a repository is reached by https,
-http, ssh or, where it was named so, by its path, and by nothing else; nobody is asked for a password. Every run has an end, and a
-bound for what it may print. Where the server is root, git has the rights of the workspace's owner.
+No hook, filter, file system monitor, pager, editor or helper that a repository names is run. Repositories are reached only by
+https, http, ssh or, if so named, by their path; nobody is asked for a password. Every run has a time limit and an output limit. If
+the server is root, git has the rights of the workspace's owner.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ _WORDS_KEPT = 600
 
 
 class Reach(NamedTuple):
-    """How far git may reach. `network`: with the user's own settings of git, which name proxies and helpers for passwords."""
+    """How far git may reach. `network`: with the user's own git settings, which name proxies and password helpers."""
 
     network: bool = False
     paths: bool = False  # repositories of this machine, by their path
@@ -66,7 +66,7 @@ GIT = ("git", "--no-pager", "--no-replace-objects")
 
 
 class Git:
-    """Git for one folder. `owner`: a user and a group, where it is run by root in somebody else's folder."""
+    """Git for one folder. `owner`: the user and group as whom root runs it in somebody else's folder."""
 
     def __init__(self, cwd: str, env: Mapping[str, str], owner: tuple[int, int] | None = None, most_mb: int = 0) -> None:
         self._cwd = cwd
@@ -84,20 +84,20 @@ class Git:
         allowed: Sequence[int] = (0,),
         pipes: Pipes = NO_PIPES,
     ) -> bytes:
-        """What it prints. Raises `WorkspaceFailed`; when cancelled, nothing of it is left."""
+        """Returns the output. Raises `WorkspaceFailed`; when cancelled, none of its processes remains."""
         pipes = Pipes(asyncio.subprocess.PIPE, pipes.stdout) if given is not None else pipes
         async with self._started((*GIT, *arguments), variables, reach, pipes) as process:
             return await _outcome(process, f"git {arguments[0]}", given, seconds, allowed)
 
     async def run_shell(self, script: str, seconds: float = LOCAL_SECONDS) -> None:
-        """Commands of ours, with the rights that git has."""
+        """Run commands of ours with git's rights."""
         async with self._started(("sh", "-euc", script), None, ALONE, NO_PIPES) as process:
             await _outcome(process, "the shell", None, seconds, (0,))
 
     def started(
         self, *arguments: str, variables: Mapping[str, str] | None = None, reach: Reach = ALONE
     ) -> "AbstractAsyncContextManager[asyncio.subprocess.Process]":
-        """A run whose output is read while it is printed. At the end of the block it is over, with all that it has started."""
+        """A run whose output is read as it is printed. When the block ends, the run and everything it started have ended."""
         return self._started((*GIT, *arguments), variables, reach, NO_PIPES)
 
     @asynccontextmanager
@@ -143,7 +143,7 @@ async def _outcome(
 
 
 async def carry(source: Git, target: Git, revisions: bytes, pack: int, variables: Mapping[str, str], seconds: float) -> None:
-    """Objects from one repository to another, where neither may do anything in the other's folder. `pack`: an empty file."""
+    """Transfer objects between two repositories, neither of which may act in the other's folder. `pack`: an empty file."""
     packing = ("pack-objects", "--revs", "--stdout", "-q")
     await source.run(*packing, given=revisions, pipes=Pipes(stdout=pack), seconds=seconds)
     os.lseek(pack, 0, os.SEEK_SET)
@@ -151,7 +151,7 @@ async def carry(source: Git, target: Git, revisions: bytes, pack: int, variables
 
 
 def environment(env: Mapping[str, str], reach: Reach = ALONE) -> dict[str, str]:
-    """What git is told by its variables: none of ours that could hold a secret, and none that would steer it."""
+    """Git's environment variables: none that could hold a secret of ours, and none that would steer git."""
     chosen = {name: value for name, value in env.items() if name in _KEPT or name.lower() in _PROXIES}
     settings = dict(_ALWAYS)
     if reach.paths:
@@ -197,7 +197,7 @@ async def _feed(process: asyncio.subprocess.Process, given: bytes | None) -> Non
         process.stdin.write(given)
         await process.stdin.drain()
         process.stdin.close()
-    except (BrokenPipeError, ConnectionResetError):  # it says why
+    except (BrokenPipeError, ConnectionResetError):  # the program's own output says why
         pass
 
 

@@ -1,7 +1,7 @@
-"""A workspace that is gone, made again: cloned from its source, with what its newest snapshot holds laid over it.
+"""Makes a workspace again that is gone: clones it from its source, then adds the content of its newest snapshot.
 
-A folder appears at the workspace's place only when all of it is there. What was made is noted beside it until the conversation has
-it in its log, so that a crash in between loses no word about it.
+The workspace's folder appears only once it is complete. A note beside it says what was made until the conversation's log says so,
+so that a crash in between loses no information.
 """
 
 import asyncio
@@ -57,16 +57,16 @@ class Restoring:
         self._env = env
 
     async def newest(self, conversation_id: str, known: Kept | None) -> Kept | None:
-        """The newest snapshot, also one that the log does not know of. Raises `WorkspaceFailed` where nobody can say."""
+        """The newest snapshot, even if the log does not know it. Raises `WorkspaceFailed` if that cannot be found out."""
         target = self._settings.snapshots
         if target is None:
             return None
-        wanted = f"{REFS}/{conversation_id}/*", *(() if known is None else (known.ref,))  # of a fork: its source's
+        wanted = f"{REFS}/{conversation_id}/*", *(() if known is None else (known.ref,))  # a fork's known snapshot is its source's
         found = [each for each in await self._list(target, *wanted) if each.turn.isdigit()]
         return max(found, key=lambda each: int(each.turn), default=None)
 
     async def erase(self, conversation_id: str) -> None:
-        """All snapshots of a conversation that is deleted."""
+        """Remove all snapshots of a deleted conversation."""
         target = self._settings.snapshots
         assert target is not None
         try:
@@ -87,7 +87,7 @@ class Restoring:
         return [Kept(name.decode(), commit.decode(), name.decode().rpartition("/")[2]) for commit, name in _LISTED.findall(out)]
 
     async def make(self, workspace: Workspace, kept: Kept | None) -> tuple[str, ...]:
-        """What is not in it. Raises `WorkspaceFailed`, with nothing made."""
+        """Make the workspace; returns what it lacks. If it raises `WorkspaceFailed`, nothing was made."""
         root = os.path.dirname(workspace.path)
         making = f"{workspace.path}.making"
         await asyncio.to_thread(remove, making)
@@ -119,7 +119,9 @@ class Restoring:
         return tuple(lost)
 
     async def _lay_over(self, making: str, kept: Kept, owner: tuple[int, int] | None) -> None:
-        """The snapshot's files, byte for byte; its commit and branch checked out; the user's index as after a `git reset`."""
+        """Add the snapshot's files, byte for byte, and check out its commit and branch. The user's index is as after `git
+        reset`.
+        """
         git, seconds = Git(making, self._env, owner, self._settings.most_mb), self._settings.seconds
         await self._bring(git, making, kept, owner)
         await check_size(git, kept.commit, self._settings)
@@ -134,8 +136,8 @@ class Restoring:
             await git.run_shell(f"mkdir -p -- {shlex.join(f'./{link}' for link in links)}")
 
     async def _bring(self, git: Git, making: str, kept: Kept, owner: tuple[int, int] | None) -> None:
-        """The objects of the snapshot. The operator's repository is reached with the server's rights, and in the owner's folder
-        nothing is done but with the owner's.
+        """Fetch the snapshot's objects. The operator's repository is reached with the server's rights; in the owner's folder
+        everything is done with the owner's.
         """
         target = self._settings.snapshots
         assert target is not None
@@ -173,7 +175,9 @@ class Restoring:
 
 
 def _has_room(making: str, link: str) -> bool:
-    """For a submodule as an empty folder, as after a clone: the snapshot may hold a file there, or a link that leads elsewhere."""
+    """Whether a submodule's empty folder fits there, as after a clone: the snapshot may have a file or a link to elsewhere in that
+    place.
+    """
     path = making
     for part in link.split("/"):
         path = os.path.join(path, part)

@@ -1,4 +1,4 @@
-"""Keeping what a turn left, behind the turns: nobody waits for it, and a repository that does not answer is tried again."""
+"""Saves workspaces after turns, in the background. If the repository does not answer, it is tried again."""
 
 import asyncio
 import fcntl
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 PAUSES = (0.0, 2.0, 10.0, 60.0, 300.0, 900.0)  # seconds before each try
 PATIENCE_AT_END = 5.0
 LOCK_SECONDS = 120.0
-APPEND_SECONDS = 600.0  # for which another process may have the conversation before the record is given up
+APPEND_SECONDS = 600.0  # how long another process may hold the conversation before the record is given up
 
 
 class Kept(Protocol):
@@ -49,31 +49,31 @@ class Saving:
         self._settings = settings
         self._env = env
         self._find = find
-        self._wanted: dict[ConversationId, str] = {}  # the newest turn that is over
+        self._wanted: dict[ConversationId, str] = {}  # the newest finished turn of each
         self._tasks: dict[ConversationId, asyncio.Task[None]] = {}
         self._beside: set[asyncio.Task[None]] = set()
         self._failed: set[ConversationId] = set()  # at the last try
-        self._until: float | None = None  # when whoever ends the process has waited long enough
+        self._until: float | None = None  # when to stop waiting because the process ends
         self._quick = False  # the process ends: one try each, and nothing more is recorded
 
     def folder_of(self, conversation_id: ConversationId) -> str:
         return str(self._folder / f"{conversation_id}.git")
 
     def save(self, conversation_id: ConversationId, turn: str) -> None:
-        """Soon, behind what is being saved of it."""
+        """Save soon, after any save of this conversation that is running."""
         self._wanted[conversation_id] = turn
         if conversation_id not in self._tasks:
             task = asyncio.get_running_loop().create_task(self._run(conversation_id), name=f"saving {conversation_id}")
             self._tasks[conversation_id] = task
 
     def run(self, work: Coroutine[Any, Any, None]) -> None:
-        """Beside everything else; it logs what goes wrong."""
+        """Run the work in the background; errors are logged."""
         task = asyncio.get_running_loop().create_task(work)
         self._beside.add(task)
         task.add_done_callback(self._beside.discard)
 
     async def settle(self) -> None:
-        """The process ends: wait for what may well be done soon, for a while; not for what has failed before."""
+        """The process ends: wait a while for saves that may finish soon, but not for those that have failed before."""
         now = asyncio.get_running_loop().time()
         self._until = now + PATIENCE_AT_END if self._until is None else self._until
         hopeful = [task for conversation_id, task in self._tasks.items() if conversation_id not in self._failed]
@@ -90,7 +90,7 @@ class Saving:
             await asyncio.wait(tasks)
 
     async def end(self, conversation_id: ConversationId) -> None:
-        """It is deleted."""
+        """The conversation is deleted."""
         self._wanted.pop(conversation_id, None)
         if (task := self._tasks.get(conversation_id)) is not None:
             task.cancel()
@@ -119,7 +119,7 @@ class Saving:
         for pause in PAUSES:
             await asyncio.sleep(pause)
             if conversation_id in self._wanted:
-                return  # the next snapshot holds this one too
+                return  # the next snapshot includes this one
             try:
                 await snapshots.push(taken.commit, ref)
             except WorkspaceFailed as error:
@@ -146,7 +146,7 @@ class Saving:
 
     @asynccontextmanager
     async def locked(self, conversation_id: ConversationId) -> AsyncGenerator[None]:
-        """Against other processes that save or restore the same workspace. Raises `WorkspaceFailed`."""
+        """Lock against other processes that save or restore the same workspace. Raises `WorkspaceFailed`."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = os.open(self._folder / f"{conversation_id}.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:

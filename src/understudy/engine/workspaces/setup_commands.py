@@ -1,4 +1,4 @@
-"""The commands that a caller wants run in a new workspace, before the model is asked: contained as every command of the mode is."""
+"""Runs the caller's commands in a new workspace before the model is asked, sandboxed like every command of the mode."""
 
 from understudy.errors import AgentError
 from understudy.protocol.ids import new_uuid
@@ -10,7 +10,7 @@ SETUP_CALL = "setup-"
 
 
 async def run_setup(host: ToolHost, turn: str, workspace: Workspace | None) -> None:
-    """In order, until one fails: then the model is told what it said, and nobody else is kept waiting."""
+    """Run them in order until one fails. The model is told the failed one's output."""
     from understudy.tools.acts.commands import run_for_user
 
     for number, command in enumerate(() if workspace is None else workspace.setup, start=1):

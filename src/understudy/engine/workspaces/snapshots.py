@@ -1,8 +1,8 @@
-"""What a workspace holds after a turn, as a commit in a repository of our own, pushed to the operator's.
+"""Saves a workspace's content after a turn as a commit in a repository of our own, and pushes it to the operator's.
 
-The repository of the workspace is left alone: its index, branches and stash stay as they are, and its settings are not read. The
-snapshot has an index and a folder of its own in the state folder; it borrows the objects of the workspace, so that commits that
-were made there are kept with it. Git lists what has changed and writes what we hand it; files are read by `staging`.
+The workspace's own repository is left alone: its index, branches and stash do not change, and its settings are not read. The
+snapshot has its own index and folder in the state folder. It borrows the workspace's objects, so that commits made there are saved
+too. Git lists what has changed and writes what we hand it; `staging` reads the files.
 """
 
 import asyncio
@@ -26,7 +26,8 @@ REFS = "refs/understudy"
 PUSH_SECONDS = 60.0
 MOST_NESTED = 50  # repositories in a workspace
 MOST_LEFT_OUT = 20
-AS_IT_IS = "* -text -eol -ident -filter -working-tree-encoding -crlf\n"  # whatever the repository says of line ends and filters
+# overrides the repository's rules for line ends and filters
+AS_IT_IS = "* -text -eol -ident -filter -working-tree-encoding -crlf\n"
 NOBODY = "0" * 40
 _ID = re.compile(r"[0-9a-f]{40}")
 _SETTINGS = (
@@ -49,10 +50,10 @@ def ref_of(conversation_id: str, turn: str) -> str:
 
 
 class Snapshots:
-    """Of one conversation's workspace."""
+    """Snapshots of one conversation's workspace."""
 
     def __init__(self, workspace: str, folder: str, settings: WorkspaceSettings, env: Mapping[str, str]) -> None:
-        """`folder`: of our own, for its repository."""
+        """`folder`: ours, for the snapshot's repository."""
         self._workspace = workspace
         self._folder = folder
         self._settings = settings
@@ -62,13 +63,13 @@ class Snapshots:
         self._variables = {"GIT_DIR": folder, "GIT_WORK_TREE": workspace, "GIT_INDEX_FILE": self._index}
 
     async def take(self, conversation_id: str, turn: str, source: str, before: str = "") -> Snapshot:
-        """`before`: the newest snapshot that is known, which this one goes behind. Raises `WorkspaceFailed`."""
+        """`before`: the newest known snapshot, which becomes the parent. Raises `WorkspaceFailed`."""
         try:
             return await self._take(conversation_id, turn, source, before)
         except WorkspaceFailed:
             if not is_folder(self._workspace):
                 raise
-            shutil.rmtree(self._folder, ignore_errors=True)  # it may have been cut while it was written
+            shutil.rmtree(self._folder, ignore_errors=True)  # a crash may have left it incomplete
             return await self._take(conversation_id, turn, source, before)
 
     async def _take(self, conversation_id: str, turn: str, source: str, before: str) -> Snapshot:
@@ -120,7 +121,7 @@ class Snapshots:
                 file.write(text)
 
     def _borrow(self) -> None:
-        """The objects of the workspace, unless they lead to those of other repositories."""
+        """Use the workspace's objects, unless they lead to other repositories' objects."""
         objects = os.path.join(self._workspace, ".git", "objects")
         named = os.path.join(self._folder, "objects", "info", "alternates")
         if _is_plain_folder(objects) and not os.path.lexists(os.path.join(objects, "info", "alternates")) and "\n" not in objects:
@@ -130,7 +131,7 @@ class Snapshots:
             os.unlink(named)
 
     async def _carry(self, head: str) -> None:
-        """The commits of a workspace that is not ours: its objects may be links to what only we may read."""
+        """Copy the commits if the workspace is not ours: its objects may be links to files that only we may read."""
         theirs = Git(self._workspace, self._git.env, self._owner)
         with suppress(WorkspaceFailed), tempfile.TemporaryFile(dir=self._folder) as pack:
             await carry(theirs, self._git, f"{head}\n".encode(), pack.fileno(), {"GIT_DIR": self._folder}, PUSH_SECONDS)
@@ -157,7 +158,7 @@ class Snapshots:
     # -- what has changed
 
     async def _take_in(self) -> tuple[str, ...]:
-        """Bring our index to what stands in the workspace. What could not be kept, for people."""
+        """Update our index to the workspace's content. Returns what could not be saved, in words for people."""
         changed, gone = await self._changes()
         os.makedirs(os.path.join(self._folder, "staged"), mode=0o700, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=os.path.join(self._folder, "staged")) as folder:
@@ -176,7 +177,7 @@ class Snapshots:
         return (*told[:MOST_LEFT_OUT], *more)
 
     async def _changes(self) -> tuple[set[bytes], set[bytes]]:
-        """Files that differ from our index, and those that are not to be kept any more, because git ignores them now."""
+        """Files that differ from our index, and files to drop because git ignores them now."""
         await self._run("update-index", "-q", "--refresh", allowed=(0, 1))
         ignoring = ("--exclude-standard", *self._own_exclude())
         changed = await self._list("-m", "-d")
@@ -195,18 +196,18 @@ class Snapshots:
         return ("-X", path) if _is_plain_file(path) else ()
 
     async def _tracked_by_user(self) -> set[bytes]:
-        """What the user's own index has, which may be files that git would ignore. Submodules are not among them."""
+        """What the user's own index has, which may include files that git would ignore; without submodules."""
         index = os.path.join(self._workspace, ".git", "index")
         if not _is_plain_file(index):
             return set()
         try:
             rows = await self._run("ls-files", "-s", "-z", more={"GIT_INDEX_FILE": index})
         except WorkspaceFailed:
-            return set()  # it is being written, or no index
+            return set()  # it is being written, or is not an index
         return {row.split(b"\t", 1)[1] for row in rows.split(b"\0") if row and not row.startswith(b"160000")}
 
     async def _also(self) -> tuple[set[bytes], set[bytes]]:
-        """Files that are kept though git ignores them: new ones, and those that our index has."""
+        """Files that are saved although git ignores them: new ones, and those that our index has."""
         names = [f":(literal){name.rstrip('/')}" for name in self._settings.also]
         if not names:
             return set(), set()
@@ -215,7 +216,7 @@ class Snapshots:
         )
 
     async def _within(self, path: bytes) -> set[bytes]:
-        """The files of a repository that lies in the workspace: its own history is not kept."""
+        """The files of a nested repository; its history is not saved."""
         where = os.path.join(self._workspace, os.fsdecode(path.rstrip(b"/")))
         if not _is_plain_folder(where):
             return set()
@@ -240,7 +241,7 @@ class Snapshots:
 
 
 def _head_of(workspace: str) -> tuple[str, str]:
-    """The commit that is checked out in the workspace, and its branch. Not asked of git: the settings are not ours."""
+    """The workspace's checked-out commit and its branch. Git is not asked, because the repository's settings are not ours."""
     folder = os.path.join(workspace, ".git")
     head = _small_text(os.path.join(folder, "HEAD")).strip()
     if _ID.fullmatch(head):

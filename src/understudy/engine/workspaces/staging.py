@@ -1,7 +1,7 @@
-"""Reading what a workspace holds, so that nothing but what lies in it is read.
+"""Reads the content of a workspace without reading anything outside it.
 
-A command that is still running may put a link in the place of a file or a folder while it is read. So each is opened from the
-folder above it without following anything, with the rights that a command has there.
+A running command may replace a file or folder by a link during the read. So each one is opened from its parent folder without
+following links, with the rights that a command has there.
 """
 
 import os
@@ -19,7 +19,7 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Staged(NamedTuple):
-    """A file as it is to be kept. `copy`: where its content stands; none: it is not there any more."""
+    """A file to save. `copy`: where its content is; empty: the file is gone."""
 
     path: bytes
     mode: str = ""
@@ -35,7 +35,7 @@ class LeftOut(NamedTuple):
 
 
 def stage(workspace: str, paths: Iterable[bytes], folder: str, most_mb: int) -> tuple[list[Staged], list[LeftOut]]:
-    """Copies of these files, in a folder of ours. For a thread."""
+    """Copy these files into a folder of ours. Runs in a thread."""
     staged, left_out = list[Staged](), list[LeftOut]()
     left = most_mb << 20
     root = os.open(workspace, FOLDER)
@@ -69,7 +69,7 @@ def _copy(workspace: str, root: int, path: bytes, copy: str, left: int) -> Stage
     try:
         found = os.fstat(opened)
         if stat.S_ISDIR(found.st_mode):
-            return Staged(path)  # a folder has taken its place
+            return Staged(path)  # a folder has replaced it
         if not stat.S_ISREG(found.st_mode):
             return LeftOut(path, "it is neither a file nor a link")
         if found.st_size > min(MOST_FILE_MB << 20, left):
@@ -83,7 +83,7 @@ def _copy(workspace: str, root: int, path: bytes, copy: str, left: int) -> Stage
 
 
 def _open(root: int, path: bytes) -> int | bytes:
-    """A descriptor, or what a link says."""
+    """A descriptor, or the target of a link."""
     *folders, name = path.split(b"/")
     current = os.dup(root)
     try:

@@ -1,4 +1,4 @@
-"""The workspaces of one engine: begun with a conversation, kept after each turn, made again where they are gone."""
+"""The workspaces of one engine: begun with a conversation, saved after each turn, and made again if they are gone."""
 
 import asyncio
 import os
@@ -62,7 +62,7 @@ class Workspaces:
     # -- beginning
 
     def check(self, chosen: Overrides, *, limited: bool, kept: bool) -> None:
-        """Before anything is made. `limited`: the caller has limits. Raises `BadRequest` or `NotAllowed`."""
+        """Check before anything is made. `limited`: the caller has limits. Raises `BadRequest` or `NotAllowed`."""
         workspace = chosen.workspace
         assert workspace is not None
         if workspace.kind != "git":
@@ -84,7 +84,7 @@ class Workspaces:
             raise NotAllowed(f"the repository {workspace.url} {why}; ask whoever runs the server to add it there")
 
     def path_of(self, conversation_id: ConversationId) -> str:
-        """Of a clone, on whichever host it is made."""
+        """The path of a clone, the same on every host."""
         return os.path.join(self._root, conversation_id)
 
     async def create_in(
@@ -94,7 +94,9 @@ class Workspaces:
         asks: tuple[bool, bool],
         create: Callable[[Overrides], Awaitable[T]],
     ) -> T:
-        """`asks`: as `check` takes them. What `create` makes of it, or nothing of the workspace is left."""
+        """`asks`: `limited` and `kept` for `check`. Returns what `create` returns; if it fails, nothing of the workspace
+        is left.
+        """
         limited, kept = asks
         self.check(chosen, limited=limited, kept=kept)
         made = await self.begin(conversation_id, chosen)
@@ -106,7 +108,7 @@ class Workspaces:
             raise
 
     async def begin(self, conversation_id: ConversationId, chosen: Overrides) -> Overrides:
-        """What was chosen, with a workspace that is there. Raises `WorkspaceFailed`, with nothing made."""
+        """The choices with a workspace that exists. If it raises `WorkspaceFailed`, nothing was made."""
         workspace = chosen.workspace
         assert workspace is not None
         if workspace.kind != "git":
@@ -133,7 +135,7 @@ class Workspaces:
         return msgspec.structs.replace(chosen, cwd=str(Path(path, chosen.cwd or "")), workspace=made)
 
     async def _clear(self, conversation_id: ConversationId) -> None:
-        """A front end asks again for what a worker was making that died. Raises `WorkspaceFailed` where that was done."""
+        """Remove what a dead worker was making, since a front end asks again. Raises `WorkspaceFailed` if it is in use."""
         path = self.path_of(conversation_id)
         await asyncio.to_thread(remove, f"{path}.making")
         if is_folder(path):
@@ -143,7 +145,9 @@ class Workspaces:
             await asyncio.to_thread(_put_aside, path)
 
     async def discard(self, conversation_id: ConversationId, *, kept_too: bool = False) -> None:
-        """No conversation came of it, or it is deleted. What is in it goes, and what was kept here; `kept_too`: everywhere."""
+        """Remove the workspace and what was saved here, because no conversation came of it or it is deleted. `kept_too`: remove
+        snapshots everywhere.
+        """
         await self._saving.end(conversation_id)
         folder = self._saving.folder_of(conversation_id)
         if kept_too and self.settings.snapshots is not None and is_folder(folder):
@@ -153,10 +157,10 @@ class Workspaces:
         for name in ("moved", "lock"):
             (self._notes / f"{conversation_id}.{name}").unlink(missing_ok=True)
 
-    # -- made again
+    # -- making it again
 
     async def make_ready(self, conversation_id: ConversationId, state: State, read: ReadLog) -> None:
-        """Whatever is about to work in it finds it. Raises `WorkspaceAway` where it cannot be had."""
+        """Make the workspace available before work begins in it. Raises `WorkspaceAway` if that fails."""
         workspace = state.overrides.workspace
         if workspace is None or (is_folder(workspace.path) and not self._is_outdated(conversation_id, state)):
             return
@@ -175,7 +179,7 @@ class Workspaces:
             ) from None
 
     async def make_ready_here(self, conversation: Claimed, read: ReadLog) -> None:
-        """The same, if the conversation is one of this host: whoever else is asked leaves it to that."""
+        """Like `make_ready`, if the conversation belongs to this host; other hosts leave it to that one."""
         conversation_id, workspace = conversation.id, conversation.state.overrides.workspace
         if workspace is None or (is_folder(workspace.path) and not self._is_outdated(conversation_id, conversation.state)):
             return
@@ -188,7 +192,7 @@ class Workspaces:
         await conversation.alone(make())
 
     def _is_outdated(self, conversation_id: ConversationId, state: State) -> bool:
-        """What stands here is from before the conversation went to another host, from which it comes back now."""
+        """The folder here predates the conversation's move to another host, from which it now comes back."""
         workspace = state.overrides.workspace
         if not self._has_hosts or workspace is None or workspace.kind != "git" or not is_folder(workspace.path):
             return False
@@ -199,11 +203,11 @@ class Workspaces:
         saved = state.saved
         known = None if saved is None else KeptSnapshot(saved.ref, saved.commit, saved.turn)
         kept = await self._restoring.newest(conversation_id, known)
-        await asyncio.to_thread(remove, self._saving.folder_of(conversation_id))  # of a workspace that is gone
+        await asyncio.to_thread(remove, self._saving.folder_of(conversation_id))  # of the workspace that is gone
         lost = list(await self._restoring.make(msgspec.structs.replace(workspace, path=self._place(workspace)), kept))
         if is_within(cwd := state.overrides.cwd or "", workspace.path):
             try:
-                check_folder(workspace.path, cwd)  # the source may have another content now
+                check_folder(workspace.path, cwd)  # the source may have changed
             except WorkspaceFailed:
                 await asyncio.to_thread(remove, workspace.path)
                 raise
@@ -217,7 +221,7 @@ class Workspaces:
         path.with_suffix(".new").replace(path)
 
     def _place(self, workspace: Workspace) -> str:
-        """Where it was. On another host the folder of workspaces has to be at the same place, since the log names it."""
+        """The original path. On another host the folder of workspaces must have the same path, since the log names it."""
         if os.path.dirname(workspace.path) != self._root:
             raise WorkspaceFailed(f"it was made in {os.path.dirname(workspace.path)}, and workspaces are made in {self._root} here")
         return workspace.path
@@ -231,7 +235,7 @@ class Workspaces:
         return self._notes / f"{conversation_id}.moved"
 
     def is_there(self, workspace: Workspace) -> bool:
-        """As far as that is known here: what is on another host is taken for there."""
+        """As far as is known here: a workspace on another host is assumed to exist."""
         return (bool(workspace.host) and workspace.host != self.host) or is_folder(workspace.path)
 
     def moved(self, conversation_id: ConversationId) -> WorkspaceMoved | None:
@@ -243,13 +247,13 @@ class Workspaces:
         return WorkspaceMoved(note.path, note.host, note.ref, note.commit, note.turn, note.lost)
 
     def noted(self, conversation_id: ConversationId) -> None:
-        """It is in the log."""
+        """The log says it now."""
         self._note(conversation_id).unlink(missing_ok=True)
 
     # -- after a turn
 
     def at_end(self, state: State, turn: str) -> tuple[Record, ...]:
-        """What stands before the end of a turn, where its workspace is going to be saved."""
+        """The records before the end of a turn, if its workspace will be saved."""
         workspace = state.overrides.workspace
         if workspace is None or workspace.kind != "git" or self.settings.snapshots is None:
             return ()
@@ -281,7 +285,7 @@ def _gone(workspace: Workspace, host: str) -> str:
 
 
 async def _changes_after(kept: KeptSnapshot | None, state: State, read: ReadLog) -> list[str]:
-    """What was done in turns that the snapshot does not know."""
+    """What was done in turns that the snapshot does not cover."""
     last = int(kept.turn) if kept is not None and kept.turn.isdigit() else 0
     late = [turn for turn in state.turn_messages if turn.isdigit() and int(turn) > last]
     if not late:
