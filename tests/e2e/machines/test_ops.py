@@ -98,6 +98,26 @@ async def test_a_conversation_is_renamed_forked_undone_archived_and_deleted(tmp_
 
 
 @pytest.mark.slow
+async def test_while_a_command_outlives_its_turn_each_request_is_done_once(tmp_path: Path) -> None:
+    stays = call("exec_command", cmd="echo up; sleep 1000", yield_time_ms=300)
+    async with machines(tmp_path, [stays, say("runs on"), say("more")], workers=("a",), fronts=("x",)) as those:
+        x, rest = await those.client("x"), those.rest("x")
+        name = thread(await x.result("codex", {"prompt": "begin", "cwd": str(those.work("w"))}))
+        path, titles = f"/v1/conversations/{name}", ["one", "two", "three", "four"]
+        for title in titles:
+            assert (await rest.post(f"{path}/rename", {"title": title}))["title"] == title
+        assert (await rest.get(path))["title"] == "four"
+        assert those.rows("SELECT letters FROM conversations") == [(1 + len(titles),)], "no request is left a second time"
+        stream = await rest.stream(name)
+        await rest.post(f"{path}/messages", {"text": "nowhere", "folder": str(tmp_path / "nowhere")})
+        assert "nowhere" in str(await stream.until_it(lambda data: "dropped" in str(data["msg"]["type"])))
+        assert content(await x.result("codex-reply", {"threadId": name, "prompt": "go on"})) == "more"
+        assert those.rows("SELECT count(*) FROM claims") == [(1,)], "the command goes on"
+        await rest.delete(path)
+        await those.until("SELECT count(*) FROM inbox", 0)
+
+
+@pytest.mark.slow
 async def test_who_deletes_where_a_turn_begins_in_the_same_moment_is_told_that_it_runs(tmp_path: Path) -> None:
     async with machines(tmp_path, [say("one"), deltas(["two ", HOLD])], workers=("a",)) as those:
         x, y = await those.client("x"), those.rest("y")

@@ -175,12 +175,31 @@ class Elsewhere:
         if shell.phase is not OURS:
             return
         letters = await shell.letters_waiting()
+        if shell.fixes is not None:
+            await self._do_between_turns(letters)
+            return
         for letter in letters:
             await way_of(letter.op).between_turns(shell, letter.op)
         if letters:
             await shell.begin_with_letters()
         if not shell.turn_runs and shell.take_compaction_left():
             await shell.begin_compaction(shell.state.owner)
+
+    async def _do_between_turns(self, letters: Sequence[Letter]) -> None:
+        """Where senders may be on other hosts, and do not take the conversation over: each letter is performed or refused here."""
+        shell = self._shell
+        for letter in letters:
+            if shell.has_read(letter):
+                continue
+            if shell.turn_runs and shell.is_ending:
+                shell.leave_letters()
+                return
+            if isinstance(letter.op, Delete) and letter.op.there and not shell.turn_runs:
+                await way_of(letter.op).between_turns(shell, letter.op)
+                return  # it stays in the inbox: once the commands have ended, the worker deletes the conversation
+            await self._do_left(letter)
+        if shell.state.queued and not shell.turn_runs:
+            await begin_next(shell)
 
     async def _take_letters(self, letters: Sequence[Letter]) -> None:
         shell = self._shell
