@@ -1,6 +1,6 @@
 """What an approval for the session covers: one exact command, in one place, with one environment, in one mode.
 
-And, where the caller says so, while the scripts that it names stay as they are.
+If the caller says so, it also ends when the scripts that the command names change.
 """
 
 import hashlib
@@ -11,17 +11,17 @@ from understudy.protocol.choices import SandboxMode
 
 
 def approval_key(argv: Words, cwd: str, environment: str, mode: SandboxMode, depends_on: str = "") -> str:
-    """Equal for two calls only if everything about them is: their environment, by its digest, and what they depend on."""
+    """Equal for two calls only if all is equal: words, folder, mode, the environment's digest, and what they depend on."""
     return _digest((mode, cwd, environment, depends_on, *argv))
 
 
 def dependencies_digest(depends_on: str) -> str:
-    """What a question says of what its command depends on: the same after a restart, if nothing has changed."""
+    """The digest of what a command depends on, for its question; it survives a restart if nothing has changed."""
     return _digest((depends_on,))
 
 
 class _Latest:
-    """The digest of the environment that was asked about last: one command after another has the same."""
+    """Keeps the digest of the latest environment, because consecutive commands usually have the same."""
 
     def __init__(self) -> None:
         self._variables: dict[str, str] | None = None
@@ -38,7 +38,7 @@ _latest = _Latest()
 
 
 def environment_digest(variables: Mapping[str, str]) -> str:
-    """Stands for the variables in a key without telling them: it is a keyless hash of all of them at once."""
+    """Represents all variables in a key without revealing them: one keyless hash of them together."""
     return _latest.digest(variables)
 
 
@@ -46,6 +46,6 @@ def _digest(parts: Iterable[str]) -> str:
     digest = hashlib.sha256()
     for part in parts:
         raw = part.encode("utf-8", "surrogatepass")
-        digest.update(b"%d:" % len(raw))  # lengths, so that no two lists of parts run together into the same bytes
+        digest.update(b"%d:" % len(raw))  # with lengths, so that different lists of parts never give the same bytes
         digest.update(raw)
     return digest.hexdigest()

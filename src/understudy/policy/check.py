@@ -1,4 +1,4 @@
-"""Answers for people who write rules: what would happen to this command, and do the tests they keep for their rules hold?"""
+"""Answers for people who write rules: what would happen to this command, and do the tests of their rules pass?"""
 
 from collections.abc import Sequence
 from typing import cast
@@ -29,7 +29,7 @@ _DEFAULT_KEYS = ("approval_policy", "sandbox_mode", "cwd")
 
 
 class Situation(msgspec.Struct, frozen=True):
-    """What holds besides the command: the user's configuration, or what a test case puts in its place."""
+    """The facts besides the command: the user's configuration, or what a test case says instead."""
 
     cwd: str
     project: tuple[str, ...]
@@ -38,11 +38,11 @@ class Situation(msgspec.Struct, frozen=True):
     rules: Rules
     sandbox_available: bool = True
     home: str = ""
-    protected: tuple[str, ...] = ()  # names that are protected inside the project, and absolute paths
+    protected: tuple[str, ...] = ()  # protected names inside the project, and absolute paths
 
 
 class CaseOutcome(msgspec.Struct, frozen=True):
-    """How one case of a test file went. `problems` is empty where it holds."""
+    """The result of one case of a test file. `problems` is empty if it passed."""
 
     name: str
     verdict: Verdict
@@ -50,7 +50,7 @@ class CaseOutcome(msgspec.Struct, frozen=True):
 
 
 def check_command(argv: Words, situation: Situation, *, escalated: bool = False) -> Verdict:
-    """What is decided about a command, asked the way a model would."""
+    """The verdict on a command, as if a model had asked."""
     return decide_command(
         CommandFacts(
             argv=argv,
@@ -67,7 +67,7 @@ def check_command(argv: Words, situation: Situation, *, escalated: bool = False)
 
 
 def check_files(paths: Sequence[str], situation: Situation) -> Verdict:
-    """The same for a patch that changes these files. Links are not looked at here."""
+    """The same for a patch that changes these files. Links are not followed."""
     targets = tuple(resolve(path, situation.cwd) for path in paths)
     return decide_patch(
         PatchFacts(
@@ -84,7 +84,7 @@ def check_files(paths: Sequence[str], situation: Situation) -> Verdict:
 
 
 def describe(verdict: Verdict, network: NetworkMode) -> tuple[tuple[str, str], ...]:
-    """The verdict as lines of a name and a value, for printing. `network`: what is configured for all commands."""
+    """The verdict as pairs of name and value, for printing. `network`: what is configured for all commands."""
     lines = [("decision", verdict.action), ("rule", verdict.rule), ("reason", verdict.reason)]
     if verdict.action != "deny":
         lines.append(("runs", _how_it_runs(verdict)))
@@ -101,7 +101,7 @@ def _how_it_runs(verdict: Verdict) -> str:
 
 
 def explain(verdict: Verdict, situation: Situation, argv: Words = ()) -> str:
-    """What the verdict means for whoever expected another: what holds the command, and what would be decided otherwise."""
+    """Explains the verdict to someone who expected another: what holds the command back, and what would change that."""
     mode, policy = situation.sandbox_mode, situation.approval_policy
     if verdict.action == "deny":
         return "It does not run, and nobody is asked."
@@ -138,7 +138,7 @@ _WRITES_GIT = names(
 
 
 def _refused_by_protection(argv: Words, situation: Situation) -> str:
-    """Of commands that everybody knows to write to what is protected."""
+    """For commands that are widely known to write to protected files."""
     if situation.sandbox_mode != "workspace-write" or ".git" not in situation.protected:
         return ""
     verb = next((_verb(words) for words in simple_commands(argv) or () if words[0] == "git" and _verb(words) in _WRITES_GIT), None)

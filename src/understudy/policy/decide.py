@@ -1,6 +1,6 @@
-"""May this command run, may this patch be applied? Pure functions of the facts, of which the model chose only argv and cwd.
+"""May this command run, may this patch be applied? Pure functions of facts; of these the model chose only argv and cwd.
 
-What a decision is made of.
+Also the classes of facts for a decision.
 """
 
 from typing import Literal
@@ -17,19 +17,19 @@ Action = Literal["allow", "ask", "deny"]
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """Whether to ask, whether to run, and whether to contain: three answers, none of which implies another.
+    """Whether to ask, whether to run, and whether to contain: three independent answers.
 
-    For `ask`, `contained` says how it runs once a person has agreed: an explicit approval lifts the containment of that one
-    call. For a patch, contained means: held to the writable roots.
+    If a person is asked, `contained` says how it runs after a yes: an explicit approval lifts the containment of that one call. For
+    a patch, contained means limited to the writable roots.
     """
 
     action: Action
     contained: bool
-    reason: str  # for the person or the model that is told of it
-    rule: str  # the name of the rule that said so
+    reason: str  # for the person or the model
+    rule: str  # the name of the rule that decided
     justification: str | None = None  # the model's own words, to be shown as such
-    network: NetworkMode | None = None  # what a rule lets the command reach inside the sandbox; None: what is configured
-    network_rule: str | None = None  # the name of that rule
+    network: NetworkMode | None = None  # what a rule lets the command reach inside the sandbox; None: as configured
+    network_rule: str | None = None  # the name of the rule for the network
 
 
 RETRY_REASON = "command failed; retry without sandbox?"
@@ -45,13 +45,13 @@ _MOVES = frozenset(("cd", "pushd", "popd"))
 class CommandFacts(msgspec.Struct, frozen=True):
     argv: Words
     cwd: str  # where it would run; the model may have chosen it
-    project: tuple[str, ...]  # the conversation's folder and its writable roots, absolute and normal; never the model's choice
+    project: tuple[str, ...]  # the conversation's folder and writable roots, absolute and normal; not the model's choice
     approval_policy: ApprovalPolicy
     sandbox_mode: SandboxMode
     sandbox_available: bool = True
     escalated: bool = False  # the model asks to leave the sandbox
     justification: str | None = None  # and says why
-    approved: bool = False  # a person approved this `approval_key` for the session
+    approved: bool = False  # a person has approved this `approval_key` for the session
     rules: Rules = NO_RULES
     planted: frozenset[str] = frozenset()  # see `planted_programs`
     steered_by: str | None = None  # see `steering_variable`
@@ -64,7 +64,7 @@ class PatchFacts(msgspec.Struct, frozen=True):
     outside: bool = False  # a target lies outside the writable roots
     protected: bool = False  # a target is on the protected list
     empty: bool = False
-    targets: Words = ()  # every path that changes, move destinations included; absolute. For the rules on files
+    targets: Words = ()  # every path that changes, including destinations of moves; absolute; for the rules on files
     project: tuple[str, ...] = ()
     rules: Rules = NO_RULES
 
@@ -99,10 +99,10 @@ def _decide_by_policy(facts: CommandFacts) -> Verdict:
 
 
 def _spare(facts: CommandFacts) -> Verdict | None:
-    """The verdict that needs no question, where the command is harmless or the user's rules allow all of it."""
+    """The verdict without a question, if the command is harmless or the user's rules allow all of it."""
     contained = facts.sandbox_mode != "danger-full-access"
     if facts.steered_by is not None and not contained:
-        return None  # nor by a rule: it is about a program of that name, and this would be the project's
+        return None  # not by a rule either: it is about a program of that name, and this one would be the project's
     if facts.steered_by is None and is_harmless(facts.argv, Surroundings(facts.cwd, facts.project, facts.home, facts.planted)):
         return Verdict("allow", contained, "only reads, and only in the project", "known-harmless")
     allowed = _allowing_rules(facts)
@@ -120,26 +120,27 @@ def _why_not_harmless(facts: CommandFacts) -> str:
 
 
 def _allowing_rules(facts: CommandFacts) -> list[Rule]:
-    """The rules that together allow every command in argv, harmless ones apart; empty where one is not covered."""
+    """The rules that together allow every command in argv that is not harmless; empty if one is not allowed."""
     commands = simple_commands(facts.argv) if facts.rules.allowing else None
     surroundings = Surroundings(facts.cwd, facts.project, facts.home, facts.planted)
     found: list[Rule] = []
     full_access = facts.sandbox_mode == "danger-full-access"
     for words in commands or ():
         if full_access and words[0] in facts.planted:
-            return []  # inside the sandbox a program of the project may bear the name that a rule allows
+            return []  # inside the sandbox, a program of the project may have the name that a rule allows
         rule = facts.rules.allowing_command(words, tuple(surroundings.places), facts.project)
         if rule is not None:
             found.append(rule)
         if rule is not None and words[0] not in _MOVES:
             continue
         if not is_harmless_command(words, surroundings):
-            return []  # also a `cd` that a rule allows: where the rest would run is not known
+            return []  # also a `cd` that a rule allows: we do not know where the rest would run
     return found
 
 
 def _least(rules: list[Rule]) -> tuple[NetworkMode, str] | tuple[None, None]:
-    """And the name of the rule that gives it. No command of a script gets more than its own rule says."""
+    """The narrowest network of these rules, and that rule's name, so that no command of a script gets more than its own rule
+    says."""
     granted: list[tuple[NetworkMode, str]] = [(rule.network, rule.name) for rule in rules if rule.network is not None]
     if not granted or len(granted) < len(rules):
         return None, None
@@ -153,7 +154,7 @@ def _ask_by_rule(rule: Rule, policy: ApprovalPolicy) -> Verdict:
 
 
 def escalation_after_denial(policy: ApprovalPolicy) -> str | None:
-    """The reason to ask with after the sandbox refused a command something; None: the model is told, and nobody is asked."""
+    """Why to ask after the sandbox refused a command something; None: ask nobody, and tell the model."""
     match policy:
         case "on-failure" | "untrusted":
             return RETRY_REASON
@@ -162,7 +163,7 @@ def escalation_after_denial(policy: ApprovalPolicy) -> str | None:
 
 
 def decide_patch(facts: PatchFacts) -> Verdict:
-    """What a refused patch's author is told is `patch rejected: <reason>`."""
+    """The author of a refused patch is told `patch rejected: <reason>`."""
     if facts.empty:
         return Verdict("deny", True, EMPTY_REASON, "empty-patch")
     rule = facts.rules.about_files(facts.targets, facts.project)

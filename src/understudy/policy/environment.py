@@ -1,4 +1,4 @@
-"""The variables a command is given. What it needs is kept; keys, tokens and passwords are not, and no provider's key ever."""
+"""The variables that a command gets: those that it needs, but no keys, tokens or passwords, and never a provider's key."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -29,7 +29,7 @@ DEFAULT_EXCLUDES = (
     "*_DSN",
     "*JWT*",
     "*BEARER*",
-    "OTEL_EXPORTER_*HEADERS",  # the key of a collector
+    "OTEL_EXPORTER_*HEADERS",  # the key of a telemetry collector
     "*WEBHOOK*",  # whoever has the address may post there
     "*_CREDS",
     "*CONNECTION_STRING*",
@@ -44,15 +44,15 @@ DEFAULT_EXCLUDES = (
     "BW_SESSION",
     "OP_SESSION*",
     "LPASS_*",
-    # Bundler's credentials are in variables named after a host; git's in numbered ones, which are of no use one without the other
+    # Bundler names its variables with credentials after hosts; git numbers them, and one is useless without the other
     *("BUNDLE_*__COM", "BUNDLE_*__ORG", "BUNDLE_*__NET", "BUNDLE_*__IO"),
     *("GIT_CONFIG_COUNT", "GIT_CONFIG_VALUE_*", "GIT_CONFIG_PARAMETERS"),
     "SSH_AUTH_SOCK",
     "SSH_AGENT_PID",
     "GPG_AGENT_INFO",
 )
-# A command must be the program its name says. These make a loader, a shell or one of the harmless programs run something else
-# first, so that none of them comes by inheritance; `set` is the user's word and may bring one back.
+# A command must be the program that its name says. These variables make a loader, a shell or a harmless program run something else
+# first, so none of them is inherited; the user can bring one back with `set`.
 STARTUP = (
     "LD_PRELOAD",
     "LD_AUDIT",
@@ -87,8 +87,9 @@ NETWORK_MARKER = "CODEX_SANDBOX_NETWORK_DISABLED"
 SANDBOX_MARKER = "CODEX_SANDBOX"
 
 _PASSWORD_IN_URL = re.compile(r"://[^/?#@\s:]*:[^/?#@\s]+@")
-# By what a value looks like, whatever its name: a password in an address or a connection string, a header, a private key, a
-# token of a kind that can be told by its beginning.
+# Recognizes secrets by their value, whatever the variable's name: a password in an address or connection string, a header, a
+# private
+# key, or a token with a well-known beginning.
 _SECRET_VALUE = re.compile(
     r"(?i:(?:^|[?&;])\s*(?:password|passwd|pwd|accountkey|sharedaccesskey|access_?key|api_?key|secret|token|sig)\s*=\s*[^\s;&])"
     r"|(?i:\bauthorization:\s*\S|^(?:basic|bearer)\s+\S{8})"
@@ -99,7 +100,7 @@ _SECRET_VALUE = re.compile(
     r"|(?i:^jdbc:oracle:\w+:[^@/\s]+/[^@\s]+@)"
     r"|\b(?:AKIA|ASIA)[0-9A-Z]{16}\b|\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\."
 )
-_SHORTEST_KEY = 8  # shorter values stand in other variables by chance
+_SHORTEST_KEY = 8  # shorter values occur in other variables by chance
 
 
 class EnvironmentPolicy(Protocol):
@@ -118,9 +119,10 @@ class EnvironmentPolicy(Protocol):
 
 
 def shell_environment(policy: EnvironmentPolicy, source: Mapping[str, str], *, provider_keys: Iterable[str] = ()) -> dict[str, str]:
-    """Inherit, drop what is secret or starts other programs, drop `exclude`, add `set`, keep only `include_only` if it is given.
+    """Inherit variables, drop secrets and those that start other programs, drop `exclude`, add `set`; then, if it is given, keep
+    only `include_only`.
 
-    `provider_keys` are the names of the variables that hold model providers' keys: neither they nor their values get through,
+    `provider_keys` are the names of variables with keys of model providers: neither these nor their values are ever passed,
     whatever the policy says.
     """
     match policy.inherit:
@@ -146,7 +148,7 @@ def _is_secret(value: str) -> bool:
 
 
 def secret_values(source: Mapping[str, str]) -> tuple[str, ...]:
-    """The values of an environment that are secret by their name or by what they look like."""
+    """The values in an environment that are secret by their name or by their form."""
     named = _matcher((*DEFAULT_EXCLUDES, *sorted(PROVIDER_KEYS)))
     found = (value for name, value in source.items() if named.has(name) or _is_secret(value))
     return tuple(dict.fromkeys(value.strip() for value in found if len(value.strip()) >= _SHORTEST_KEY))
@@ -164,9 +166,9 @@ _ASK_ONCE = {
 def with_markers(
     environment: Mapping[str, str], *, contained: bool, network: NetworkMode, seatbelt: bool = False
 ) -> dict[str, str]:  # fmt: skip
-    """Tell the command how it really runs: of a sandbox only where it is in one, and of no network only where there is none.
+    """Tell the command how it really runs: mention a sandbox only if it is in one, and a missing network only if it is missing.
 
-    Package managers are then told not to ask again for what cannot be reached: npm alone would go on for a minute.
+    Package managers are also told not to retry what they cannot reach; npm alone would try for a minute.
     """
     marked = {name: value for name, value in environment.items() if name not in (NETWORK_MARKER, SANDBOX_MARKER)}
     if contained and network != "on":
@@ -184,10 +186,10 @@ def _without_keys(kept: Mapping[str, str], source: Mapping[str, str], keys: froz
 
 
 class _Names:
-    """Patterns of whole names, without regard to case; `*` and `?` are the only wildcards.
+    """Patterns of whole names, ignoring case; only `*` and `?` are wildcards.
 
-    Nearly all are a word, with `*` before or behind it, and are told by their text: to compile a regular expression with one
-    alternative for each took 16,000 calls, at the start of every server.
+    Nearly all are a word with `*` before or behind it, which plain text comparison can match. Compiling one regular expression of
+    all took 16,000 calls at the start of every server.
     """
 
     def __init__(self, patterns: Iterable[str]) -> None:

@@ -1,6 +1,4 @@
-"""The commands that only read, and the options with which they do: an option that is not on the list is not known to be
-harmless.
-"""
+"""The commands that only read, and the options with which they do: an option that is not listed is not known to be harmless."""
 
 import re
 from collections.abc import Callable
@@ -14,10 +12,10 @@ from understudy.policy.words import Words, names, script_of, simple_commands
 
 
 class Options(msgspec.Struct, frozen=True):
-    """Options by how they are written. Long names must be given in full: an abbreviation could stand for another one."""
+    """Options by how they are written. Long names must be given in full, because an abbreviation could mean another one."""
 
-    flags: str = ""  # letters that stand alone, and may be run together
-    valued: str = ""  # letters that take a value, attached or as the next word
+    flags: str = ""  # letters without a value, which may be combined
+    valued: str = ""  # letters with a value, attached or as the next word
     long_flags: frozenset[str] = frozenset()
     long_valued: frozenset[str] = frozenset()  # `--name=VALUE` or `--name VALUE`
     long_optional: frozenset[str] = frozenset()  # `--name` or `--name=VALUE`
@@ -26,11 +24,11 @@ class Options(msgspec.Struct, frozen=True):
 class Parsed(msgspec.Struct, frozen=True):
     given: frozenset[str]  # letters and long names
     operands: Words
-    late: frozenset[str]  # those given after the first operand: not every system takes these for options
+    late: frozenset[str]  # options after the first operand: some systems take these as operands
 
 
 def parse_options(known: Options, args: Words) -> Parsed | None:
-    """None where any word that begins with `-` is not fully known."""
+    """None if a word that begins with `-` is not fully known."""
     given: set[str] = set()
     late: set[str] = set()
     operands: list[str] = []
@@ -78,13 +76,13 @@ Operands = Literal["paths", "pattern-then-paths", "anything", "names"]
 
 
 class ReadingProgram(msgspec.Struct, frozen=True):
-    """A program that reads what its operands say."""
+    """A program that reads the files that its operands name."""
 
     options: Options
     operands: Operands
-    recursive: frozenset[str] = frozenset()  # options that make it walk folders
-    walks: bool = False  # it walks folders by itself
-    patterns: frozenset[str] = frozenset()  # options that give the pattern, or need none
+    recursive: frozenset[str] = frozenset()  # options with which it walks folders
+    walks: bool = False  # it always walks folders
+    patterns: frozenset[str] = frozenset()  # options that contain the pattern, or need none
 
 
 _READERS: dict[str, ReadingProgram] = {
@@ -180,13 +178,13 @@ _MAX_PLACES = 8
 
 @dataclass(slots=True)
 class Surroundings:
-    """Where commands would run, and what of it the model has no say in. `cd` within a script moves `places`."""
+    """Where commands would run, and facts that the model does not choose. A `cd` within a script changes `places`."""
 
     cwd: str
     project: tuple[str, ...]  # the conversation's folder and its writable roots, absolute and normal
     home: str = ""
-    planted: frozenset[str] = frozenset()  # programs that the search path would take from the project
-    places: set[str] = field(init=False)  # every folder a command may find itself in: a `cd` may fail, or stay in a pipe
+    planted: frozenset[str] = frozenset()  # programs that the search path would find in the project
+    places: set[str] = field(init=False)  # all folders it may run in: a `cd` may fail, or stay in a pipe
 
     def __post_init__(self) -> None:
         self.places = {resolve(self.cwd, "/")}
@@ -195,13 +193,13 @@ class Surroundings:
         return all(may_read(path, place, self.project) for place in self.places)
 
     def may_walk(self, path: str) -> bool:
-        """Reading everything below: not from a folder that holds the user's home, or is it."""
+        """Whether all below may be read: not if the folder is the user's home, or contains it."""
         if not self.may_read(path):
             return False
         return not any(is_inside(self.home or "/", (resolve(path, place),)) for place in self.places)
 
     def move(self, folder: str) -> bool:
-        """Follow a `cd`; False where it leads out of what may be read."""
+        """Follow a `cd`; False if it leads out of what may be read."""
         if not self.may_read(folder):
             return False
         self.places |= {resolve(folder, place) for place in self.places}
@@ -211,8 +209,8 @@ class Surroundings:
 def is_harmless(argv: Words, surroundings: Surroundings) -> bool:
     """Whether argv, or every command of `bash -lc SCRIPT`, only reads what may be read without a question.
 
-    A login shell reads the user's own start-up files first. That is accepted for this one form, which models are taught to
-    use: the files are the user's, a command cannot write them unasked, and they are read inside the sandbox too.
+    A login shell reads the user's own start-up files first. We accept that for this one form, which models are taught to use: the
+    files are the user's, a command cannot write them without a question, and they are read inside the sandbox, too.
     """
     if script_of(argv) is not None and (argv[:2] != ("bash", "-lc") or "bash" in surroundings.planted):
         return False
@@ -221,7 +219,7 @@ def is_harmless(argv: Words, surroundings: Surroundings) -> bool:
 
 
 def is_harmless_command(words: Words, surroundings: Surroundings) -> bool:
-    """The same for one simple command, which a shell may run after those already seen in `surroundings`."""
+    """The same for one simple command, which a shell may run after those that are already part of `surroundings`."""
     program, args = words[0], words[1:]
     if program in surroundings.planted:
         return False
@@ -243,7 +241,7 @@ def _reads_only(reader: ReadingProgram, parsed: Parsed, surroundings: Surroundin
         return all(_NAME.fullmatch(name) for name in operands)
     if reader.operands == "pattern-then-paths":
         if parsed.late & reader.patterns:
-            return False  # where options end at the first operand, this one would be a file
+            return False  # if options end at the first operand, this would be a file
         if not parsed.given & reader.patterns:
             operands = operands[1:]
     walks = reader.walks or bool(parsed.given & reader.recursive)
@@ -252,11 +250,11 @@ def _reads_only(reader: ReadingProgram, parsed: Parsed, surroundings: Surroundin
 
 
 def _is_harmless_end(args: Words, surroundings: Surroundings, *, reader: ReadingProgram, old_form: re.Pattern[str]) -> bool:
-    """`head` or `tail`. A first word may have the old form, in which no letter takes the next word as its value."""
+    """`head` or `tail`. The first word may have the old form, in which no letter takes the next word as its value."""
     if args and old_form.fullmatch(args[0]):
         args = args[1:]
     parsed = parse_options(reader.options, args)
-    # What else begins with a plus is the name of a file to some and an old form to others.
+    # Other words with a leading plus are file names to some versions and an old form to others.
     return parsed is not None and not any(path[:1] == "+" for path in parsed.operands) and _reads_only(reader, parsed, surroundings)
 
 
@@ -265,7 +263,7 @@ def _is_harmless_head(args: Words, surroundings: Surroundings) -> bool:
 
 
 def _is_harmless_tail(args: Words, surroundings: Surroundings) -> bool:
-    """An `f` among the letters of an old form (`-5f`, `+5cf`, `-cf`) makes it follow the file for ever."""
+    """An `f` among the letters of the old form (`-5f`, `+5cf`, `-cf`) makes it follow the file for ever."""
     if any(_MAY_FOLLOW.match(word) for word in args):
         return False
     return _is_harmless_end(args, surroundings, reader=_READERS["tail"], old_form=_OLD_TAIL)
@@ -293,7 +291,7 @@ def _is_harmless_find(args: Words, surroundings: Surroundings) -> bool:
 
 
 def _is_harmless_sed(args: Words, surroundings: Surroundings) -> bool:
-    """Only `sed -n N[,M]p FILE`: any other script of sed may write files or run programs."""
+    """Only `sed -n N[,M]p FILE`: other scripts of sed may write files or run programs."""
     match args:
         case ("-n", lines, path):
             return bool(_PRINTED_LINES.fullmatch(lines)) and not path.startswith("-") and surroundings.may_read(path)

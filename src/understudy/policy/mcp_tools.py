@@ -1,7 +1,7 @@
-"""May a tool of another server be called, and what is a person asked about it. Pure.
+"""May a tool of another server be called, and what is a person asked? Pure functions.
 
-Such a tool runs wherever its server runs, and that is outside the sandbox unless the user says otherwise. So what is not known
-to only read is asked about, in every sandbox mode, as commands are that would leave the sandbox.
+Such a tool runs where its server runs: outside the sandbox, unless the user says otherwise. So a tool that is not known to only
+read needs a question in every sandbox mode, like a command that would leave the sandbox.
 """
 
 import re
@@ -20,14 +20,14 @@ Verdict = Literal["run", "ask", "refuse"]
 
 NOT_ASKED = "MCP tool call requires approval, but approval policy is never"
 _LONGEST = 50_000  # characters of all arguments together that are shown
-_LONG = 400  # from here on the end of an argument is shown again
+_LONG = 400  # of an argument longer than this, the end is shown again
 _ENDING = 160
 _PLAIN = re.compile(r"[A-Za-z0-9_.-]+")
 _WHERE_ALL_IS = "`understudy approvals --json` has all of it."
 
 
 def judge_tool_call(mode: Mode, policy: ApprovalPolicy, sandbox: SandboxMode, *, read_only: bool) -> Verdict:
-    """`mode` is the user's word on the tool or its server; `read_only` is what the server says of the tool."""
+    """`mode` is the user's setting for the tool or its server; `read_only` is what the server says about the tool."""
     match mode:
         case "approve":
             return "run"
@@ -37,25 +37,26 @@ def judge_tool_call(mode: Mode, policy: ApprovalPolicy, sandbox: SandboxMode, *,
             asks = not read_only
         case "auto":
             if policy == "never" and sandbox == "danger-full-access":
-                return "run"  # nobody is asked, and nothing is contained: that is what the user chose
-            asks = not read_only or policy == "untrusted"  # there a server's word on itself spares no question
+                return "run"  # the user chose to ask nothing and contain nothing
+            asks = not read_only or policy == "untrusted"  # under `untrusted`, a server's own claim avoids no question
     if not asks:
         return "run"
     return "refuse" if policy == "never" else "ask"
 
 
 def approval_key(server: str, tool: str, definition: str) -> str:
-    """What a yes for the session covers: this tool of this server, as it described itself when it was approved."""
+    """What a yes for the session covers: this tool of this server, with the description that it had when it was approved."""
     return f"mcp {sha256(msgspec.json.encode((server, tool, definition))).hexdigest()}"
 
 
 def tool_question(asked: ToolApprovalAsked) -> str:
-    """The first line: who would do what."""
+    """The first line: who wants to do what."""
     return f"Allow Codex to call the tool {in_ticks(asked.tool)} of the MCP server {in_ticks(asked.server)}?"
 
 
 def tool_details(asked: ToolApprovalAsked) -> tuple[str, ...]:
-    """The lines after the first: the arguments, one to a line and all the model's, then what the server says of the tool."""
+    """The lines after the first: the arguments, one per line and all in the model's words, then what the server says about the
+    tool."""
     lines = list(_arguments(asked.arguments))
     lines.append("The server runs outside the sandbox." if not asked.contained else "The server runs in the sandbox.")
     if asked.key is not None:
@@ -74,7 +75,7 @@ def tool_reason(asked: ToolApprovalAsked) -> str:
 
 
 def _arguments(arguments: Mapping[str, Any] | None) -> Iterable[str]:
-    """Nothing is cut that a person could read: what matters may stand at the end. The rest is counted in a line of ours."""
+    """Nothing that a person could read is cut, because what matters may come last. A line of ours counts the rest."""
     if not arguments:
         yield "It has no arguments."
         return

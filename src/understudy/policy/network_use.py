@@ -1,6 +1,6 @@
-"""Which commands need the network, by their words or by what they say when there is none.
+"""Guesses which commands need the network, by their words or by their error messages.
 
-A guess, for hints only: nothing is decided by it.
+Only for hints: nothing is decided by it.
 """
 
 import posixpath
@@ -14,7 +14,7 @@ HOW_TO_ALLOW = (
     " that allows this one."
 )
 
-# What programs and libraries print where no name can be resolved and nothing can be reached.
+# What programs and libraries print when no name can be resolved and nothing can be reached.
 _SAID_WITHOUT = (
     "eai_again",
     "enetunreach",
@@ -32,7 +32,7 @@ _SAID_WITHOUT = (
     "unable to resolve host",
     "unknownhostexception",
 )
-_ANY = names("")  # whatever the program is asked to do
+_ANY = names("")  # for programs that always need it
 _NODE = names("install i ci add update upgrade up view info outdated audit publish dlx create")
 _PYTHON = names("install download wheel")
 _SYSTEM = names("install update upgrade dist-upgrade full-upgrade download add search")
@@ -64,7 +64,7 @@ _PROGRAMS: Mapping[str, frozenset[str]] = {
     "yarn": _NODE,
     "yum": _SYSTEM,
 }
-_BEFORE = names("command env exec nice nohup stdbuf sudo time timeout")  # programs that run another
+_BEFORE = names("command env exec nice nohup stdbuf sudo time timeout")  # programs that run another program
 _WITHOUT = names("--help --no-index --offline --version -h -V")  # such a call needs no network
 _NEAR = re.compile(r"\b(?:localhost|127\.0\.0\.1|file://)|\[::1\]")
 _PARTS = re.compile(r"[;&|\n(){}]+")
@@ -78,7 +78,7 @@ def says_no_network(output: str) -> bool:
 
 
 def network_user(argv: Words) -> str | None:
-    """The first command that needs the network: its program and what it is asked to do, as in `npm install`."""
+    """The first command that needs the network: its program and subcommand, as in `npm install`."""
     return next((found for words in _commands(argv) if (found := _need_of(words)) is not None), None)
 
 
@@ -110,12 +110,12 @@ def _need_of(words: list[str]) -> str | None:
 
 
 def _action(words: list[str]) -> str | None:
-    """Its first word that is no option."""
+    """The first word that is not an option."""
     return next((word for word in words[1:] if not word.startswith("-")), None)
 
 
 def _bare(words: list[str]) -> list[str]:
-    """Without what only says how the command is run."""
+    """The words without those that only say how to run the command."""
     while words and (_ASSIGNMENT.fullmatch(words[0]) or words[0] in _BEFORE or re.fullmatch(r"-\S+|\d+[smh]?", words[0])):
         words = words[1:]
     return words

@@ -1,4 +1,4 @@
-"""A question of any kind in words: all of it, why it is asked (also by a hook), and what a yes would lift."""
+"""Any kind of question in words: its full text, why it is asked (also by a hook), and what a yes allows."""
 
 from typing import Literal
 
@@ -19,7 +19,7 @@ from understudy.text import in_ticks, make_visible
 
 
 def budget_question(asked: BudgetAsked) -> str:
-    """On one line, with what a yes and a no mean."""
+    """On one line, with the meaning of yes and no."""
     return (
         f"Go on? {budget_state(asked).capitalize()}. If approved, the limit is raised to {amount(asked.limit, asked.raised_to)}; "
         "if denied, the turn stops here."
@@ -64,7 +64,7 @@ def kind_of(question: Question) -> Kind:
 
 
 def question_text(question: Question, cwd: str) -> str:
-    """What a person is asked at our own doors, all of it. The wires of codex begin with codex's own words."""
+    """The full question, as our own clients show it. Codex's clients get codex's words first."""
     text = _message(question, cwd)
     return f"Allow the agent to {text.removeprefix(_CODEX)}" if text.startswith(_CODEX) else text
 
@@ -86,7 +86,7 @@ def _message(question: Question, cwd: str) -> str:
 
 
 def why_asked(question: Question) -> str:
-    """On one line. What the model says of it is marked as its own words."""
+    """On one line. The model's reason is marked as the model's words."""
     match question:
         case CommandApprovalAsked(retries=True):
             return "it has run in the sandbox and was refused something there"
@@ -115,7 +115,7 @@ def why_asked(question: Question) -> str:
 
 
 def why_beyond_text(question: Question) -> str | None:
-    """Why it is asked, where `question_text` does not say so itself; what a yes lifts it always says."""
+    """Why it is asked, unless `question_text` says so already; that text always says what a yes allows."""
     match question:
         case UserInputAsked():
             return None
@@ -130,7 +130,7 @@ def why_beyond_text(question: Question) -> str | None:
 
 
 def what_yes_lifts(question: Question) -> str:
-    """On one line: what an approval allows beyond what is allowed already."""
+    """On one line: what a yes allows beyond what is allowed already."""
     match question:
         case CommandApprovalAsked(typed_at=str(), full_access=full_access):
             return f"it is typed once, at a command that runs {'outside' if full_access else 'in'} the sandbox"
@@ -154,11 +154,11 @@ def _one_line(text: str) -> str:
     return make_visible(" ".join(text.split())[:500])
 
 
-_LONGEST = 20_000  # characters of what is to be done that are shown
+_LONGEST = 20_000  # characters that are shown of what will be done
 
 
 def hook_question(asked: HookApprovalAsked) -> str:
-    """The first line: what is to be done."""
+    """The first line: what will be done."""
     if not asked.tool:
         return "Let the model read this message?"
     first = asked.shown.strip().partition("\n")[0]
@@ -166,7 +166,7 @@ def hook_question(asked: HookApprovalAsked) -> str:
 
 
 def hook_details(asked: HookApprovalAsked) -> tuple[str, ...]:
-    """The lines after the first: which hook, what it said, and all that is to be done."""
+    """The lines after the first: which hook, what it said, and all that will be done."""
     did = "has failed, so it could not say whether that is all right" if asked.failed else "asks"
     lines = [f"The {asked.event} hook {make_visible(asked.hook)} {did}."]
     if asked.reason:

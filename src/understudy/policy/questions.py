@@ -1,10 +1,10 @@
-"""What a person is asked: true, complete, and in an order in which the model's own words cannot pass for ours.
+"""What a person is asked: true, complete, and ordered so that the model's words cannot be mistaken for ours.
 
-The first line is the one that clients of `codex` know. Newer clients are shown further lines; older ones get the same
-in `codex_reason`. All of it is one line per fact. What the model or the repository wrote stands between marks that it cannot
-close (backticks, quotes of a shell), or behind a bar at the beginning of its line.
+The first line is the one that clients of `codex` know. Newer clients show further lines; older ones get the same in
+`codex_reason`. Each fact is one line. Text by the model or the repository is between marks that it cannot close (backticks, shell
+quotes), or behind a bar at the beginning of its line.
 
-Files that take effect by themselves later on: to write one is to run something, only not now.
+Also knows files that take effect by themselves later: writing one means running something, only not now.
 """
 
 import re
@@ -18,7 +18,7 @@ from understudy.protocol.records import CommandApprovalAsked, PatchApprovalAsked
 from understudy.protocol.records.files import AddFile, DeleteFile, FileChange, UpdateFile
 from understudy.text import in_ticks, make_visible, quote_command, quote_word
 
-# By whom each is run or obeyed: the names of files, endings of names, and folders with all that is in them.
+# What runs or obeys each of them: names of files, endings of names, and folders with their content.
 _RUN_BY: tuple[tuple[str, str], ...] = (
     ("run by direnv and similar tools on entering the folder", ".envrc .env mise.toml .mise.toml .tool-versions /.direnv/"),
     ("run by the editor", "/.vscode/ /.idea/ *.code-workspace .vimrc .exrc .nvimrc .nvim.lua .emacs .dir-locals.el"),
@@ -55,9 +55,9 @@ _FOLDERS = {name: words for words, entries in _RUN_BY for name in names(entries)
 
 
 def runs_later(path: str) -> str | None:
-    """By whom, if anyone, this file is read by itself and what it says is done.
+    """What reads this file by itself and does what it says, if anything.
 
-    In any case and spelling: some file systems take `.GIT`, `.git.` and `.git ` for the same.
+    Ignores case and odd spellings: some file systems treat `.GIT`, `.git.` and `.git ` as the same name.
     """
     if not path.isascii():
         path = normalize("NFKC", path)
@@ -79,20 +79,20 @@ _NO_SANDBOX = f"There is no sandbox in this mode: if approved it runs {_ALL_RIGH
 _DOUBLE_QUOTE = re.compile("[\"\u02ba\u02dd\u02ee\u201c-\u201f\u2033\u2036\u301d-\u301f\uff02]|''")  # and what looks like one
 _RIGHT_TO_LEFT = re.compile("(?=\\w)[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc\U00010800-\U00010fff\U0001e800-\U0001efff]")
 _LONG = 400
-_GLANCE = 70  # columns of a line, and three lines, are what some clients show of a question
+_GLANCE = 70  # columns and lines that some clients show of a question
 _ENDING = 160
 _MAX_FILES = 100
-_MAX_WORDS = 2_000  # of the model's, in characters
+_MAX_WORDS = 2_000  # characters of the model's words
 _MAX_SCRIPT_LINES = 400
 
 
 def command_question(argv: Sequence[str], cwd: str) -> str:
-    """The first line: canonical argv and where it would run. Never cut, and always one line."""
+    """The first line: canonical argv and the folder. Never cut, and always one line."""
     return f"Allow Codex to run {in_ticks(quote_command(argv))} in {in_ticks(cwd)}?"
 
 
 def patch_question(reason: str | None = None) -> str:
-    """What older clients are shown of a patch: with a reason it stands before the question."""
+    """What older clients show for a patch; a reason goes before the question."""
     return f"{make_visible(reason)}\n{PATCH_QUESTION}" if reason else PATCH_QUESTION
 
 
@@ -101,13 +101,13 @@ class CommandQuestion(msgspec.Struct, frozen=True):
     cwd: str
     justification: str | None = None  # the model's own words
     full_access: bool = False  # the mode has no sandbox
-    retries: bool = False  # it has run contained and was refused something
-    note: str | None = None  # the user's own rule says why it asks
-    typed_at: str | None = None  # a command that runs: this is input for it
+    retries: bool = False  # it has run contained, and the sandbox refused something
+    note: str | None = None  # the reason in the user's own rule
+    typed_at: str | None = None  # the running command for which this is input
 
     @staticmethod
     def of(asked: CommandApprovalAsked) -> "CommandQuestion":
-        words = None if asked.retries else asked.reason  # of a second run the reason is ours, and told otherwise
+        words = None if asked.retries else asked.reason  # for a second run, the reason is ours and shown elsewhere
         return CommandQuestion(asked.command, asked.cwd, words, asked.full_access, asked.retries, asked.note, asked.typed_at)
 
 
@@ -131,7 +131,7 @@ def command_details(question: CommandQuestion) -> tuple[str, ...]:
 
 
 def command_message(question: CommandQuestion) -> str:
-    """All of it, for clients that show a person nothing but the message. How it ends and what a yes lifts come before the rest."""
+    """The full text, for clients that show only the message. How long it is and what a yes allows come first."""
     first = command_question(question.argv, question.cwd)
     return "\n".join((first, *_ending_of(first, question.argv), *command_details(question)))
 
@@ -144,17 +144,17 @@ def _ending_of(first: str, argv: tuple[str, ...]) -> Iterable[str]:
 
 
 def command_reason(question: CommandQuestion) -> str:
-    """`codex_reason` for clients whose message is the first line only."""
+    """`codex_reason`, for clients whose message is only the first line."""
     return "\n".join(command_details(question))
 
 
 class PatchQuestion(msgspec.Struct, frozen=True):
     changes: Mapping[str, FileChange]
-    cwd: str = "/"  # paths below it are shown from there
+    cwd: str = "/"  # paths below it are shown relative to it
     outside: frozenset[str] = frozenset()  # paths outside the writable roots
     protected: frozenset[str] = frozenset()  # paths on the protected list
-    replaced: frozenset[str] = frozenset()  # paths of files that give way to others
-    reason: str | None = None  # of ours, or of a rule of the user's
+    replaced: frozenset[str] = frozenset()  # paths of files that others replace
+    reason: str | None = None  # ours, or that of a user's rule
 
     @staticmethod
     def of(asked: PatchApprovalAsked, cwd: str) -> "PatchQuestion":
@@ -163,7 +163,7 @@ class PatchQuestion(msgspec.Struct, frozen=True):
 
 
 def patch_details(question: PatchQuestion) -> tuple[str, ...]:
-    """The files with their line counts, those that deserve a second look first and never left out."""
+    """The files with their line counts; those that deserve a second look come first and are never left out."""
     warned: list[str] = []
     plain: list[str] = []
     for path, change in question.changes.items():
@@ -190,7 +190,7 @@ def patch_reason(question: PatchQuestion) -> str:
 
 
 def _about_argv(argv: tuple[str, ...]) -> Iterable[str]:
-    """What a reader may miss in the first line: its length, the lines of a script, letters that look like others."""
+    """What is easy to miss in the first line: its length, the lines of a script, letters that look like others."""
     script = script_of(argv)
     quoted = quote_command(argv)
     if script is not None and "\n" in script.strip("\n"):
@@ -218,7 +218,7 @@ def _about_letters(texts: Sequence[str]) -> Iterable[str]:
 
 
 def _lookalikes(texts: Sequence[str]) -> str:
-    """By name: letters from outside ASCII in a word that has ASCII letters as well, and those written from right to left."""
+    """Names letters from outside ASCII in a word that also has ASCII letters, and right-to-left letters."""
     found: dict[str, str] = {}
     for word in texts:
         if not word.isascii():
@@ -236,7 +236,7 @@ def _lookalikes(texts: Sequence[str]) -> str:
 
 
 def _in_quotes(text: str) -> str:
-    """On one line, between quotes it cannot close."""
+    """On one line, between quotes that it cannot close."""
     one_line = " ".join(text.split())
     cut = f" … and {len(one_line) - _MAX_WORDS} more characters" if len(one_line) > _MAX_WORDS else ""
     return '"' + _DOUBLE_QUOTE.sub("'", make_visible(one_line[:_MAX_WORDS])) + '"' + cut
@@ -281,7 +281,7 @@ def _file_line(path: str, change: FileChange, cwd: str) -> str:
 
 
 def _shown(path: str, cwd: str) -> str:
-    """In quotes where it has more than plain characters, so that none of it can pass for a word of ours."""
+    """In quotes if it has unusual characters, so that it cannot be mistaken for our words."""
     below = path.removeprefix(cwd.rstrip("/") + "/") if cwd != "/" else path
     return make_visible(quote_word(below))
 

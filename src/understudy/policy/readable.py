@@ -1,6 +1,6 @@
-"""Which paths may be read without a question: those of the project and the system's public folders, secrets apart.
+"""Which paths may be read without a question: the project's and the system's public folders, except likely secrets.
 
-Paths are judged as they are written. A link inside the project can lead anywhere; what it may lead to is the sandbox's part.
+Only judges the spelling of paths. A link inside the project can lead anywhere; the sandbox deals with that.
 """
 
 import re
@@ -10,7 +10,7 @@ from understudy.policy.words import names
 
 PUBLIC = ("/usr", "/bin", "/sbin", "/lib", "/lib64")
 
-# What often holds a secret, wherever it lies.
+# Files that often contain a secret, wherever they are.
 _SECRET_NAMES = names(
     ".ssh .aws .azure .gnupg .gpg .kube .docker .codex .password-store .vault-token .terraform.d gcloud keyrings"
     " .netrc _netrc .pgpass .my.cnf .npmrc .yarnrc .pypirc .git-credentials .env .envrc auth.json"
@@ -19,17 +19,17 @@ _SECRET_NAMES = names(
     " id_rsa id_dsa id_ecdsa id_ecdsa_sk id_ed25519 id_ed25519_sk shadow shadow- gshadow gshadow- sudoers sudoers.d"
 )
 _SECRET_ENDINGS = (".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx")
-# These folders of the kernel hold the environment of processes, and files without end.
+# Folders of the kernel that show the environment of processes, and files without end.
 _KERNEL = re.compile(r"/(?:proc|sys|dev|run|var/run)(?:/|$)", re.IGNORECASE)
 
 
 def is_inside(path: str, folders: tuple[str, ...]) -> bool:
-    """Whether an absolute, normal path is one of the folders or lies in one."""
+    """Whether an absolute, normal path is one of the folders or is inside one."""
     return _depth(path, folders) >= 0
 
 
 def resolve(path: str, cwd: str) -> str:
-    """An absolute path without `.` and `..`, links not looked at."""
+    """Makes the path absolute, without `.` and `..`; links are ignored."""
     joined = path if path.startswith("/") else f"{cwd}/{path}"
     if "//" not in joined and "/." not in joined and joined[-1] != "/":
         return joined  # most paths; the general way is slow
@@ -47,12 +47,12 @@ def may_read(path: str, cwd: str, project: tuple[str, ...]) -> bool:
     depth = _depth(resolved, project)
     if depth < 0:
         return is_inside(resolved, PUBLIC)
-    below = resolved[depth:].casefold()  # the project's own name is the user's choice, whatever it sounds like
+    below = resolved[depth:].casefold()  # the user chose the project's own name, so it does not count
     return not below.endswith(_SECRET_ENDINGS) and _SECRET_NAMES.isdisjoint(below.split("/"))
 
 
 def _depth(path: str, folders: tuple[str, ...]) -> int:
-    """Where the part below the innermost folder that holds `path` begins; -1 where none does."""
+    """Where the part below the innermost folder that contains `path` begins; -1 if no folder does."""
     depth = -1
     for folder in folders:
         if path == folder or path.startswith(folder if folder == "/" else folder + "/"):

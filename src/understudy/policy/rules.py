@@ -1,6 +1,4 @@
-"""The user's own rules: `[[policy.rules]]` of the configuration, checked when read, and matched by wildcards over words and
-paths.
-"""
+"""The user's rules, `[[policy.rules]]` in the configuration: checked when read, matched by wildcards over words and paths."""
 
 from collections.abc import Callable, Mapping, Sequence
 from posixpath import relpath
@@ -31,10 +29,10 @@ def matches_words(pattern: Sequence[str], words: Sequence[str]) -> bool:
 
 
 def matches_path(pattern: str, path: str, project: tuple[str, ...]) -> bool:
-    """Whether an absolute path, or a folder it lies in, fits.
+    """Whether an absolute path, or a folder that contains it, matches.
 
-    A pattern with a leading `/` is matched against the whole path, one with another slash against the path from the project's
-    root, one without a slash against each name below that root.
+    A pattern with a leading `/` is matched against the whole path; one with another slash against the path from the project's root;
+    one without a slash against each name below that root.
     """
     if pattern.startswith("/"):
         return matches_words((*_parts(pattern), ANY_WORDS), _parts(path))
@@ -50,7 +48,7 @@ def _parts(path: str) -> tuple[str, ...]:
 
 
 def _matches(pattern: Sequence[Item], found: Sequence[Item], star: Item, one: Callable[[Item, Item], bool]) -> bool:
-    """Greedy with one place to go back to: a later star makes an earlier one's choice irrelevant."""
+    """Greedy, remembering one place to go back to: a later star makes an earlier one's choice irrelevant."""
     p = f = 0
     last_star, resume = -1, 0
     while f < len(found):
@@ -94,7 +92,7 @@ def read_texts(table: Table, key: str, where: str) -> tuple[str, ...]:
 
 
 def read_list(table: Table, key: str, where: str, expected: str, fits: Callable[[object], bool]) -> tuple[object, ...]:
-    """Empty where the key is missing; a list that is there must have items."""
+    """Empty if the key is missing; a list that is given must have items."""
     value = table.get(key)
     if value is None:
         return ()
@@ -138,18 +136,18 @@ _KEYS = ("name", "prefix", "pattern", "paths", "network", "decision", "reason")
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """About commands where it has a prefix or a pattern; about the files a patch changes where it has neither."""
+    """A rule with a prefix or a pattern is about commands; one with neither is about the files that a patch changes."""
 
     name: str
     decision: RuleDecision
     reason: str = ""
-    prefix: tuple[tuple[str, ...], ...] = ()  # for each of the first words, the ways it may be spelt
+    prefix: tuple[tuple[str, ...], ...] = ()  # for each of the first words, the accepted spellings
     pattern: Words = ()
     paths: tuple[str, ...] = ()
     network: NetworkMode | None = None  # what an allowed command may reach, inside the sandbox
 
     def fits_command(self, words: Words) -> bool:
-        """Word for word. A rule that forbids or asks also knows its program by another path or in another case."""
+        """Compares word for word. A rule that forbids or asks also recognizes its program by another path or in another case."""
         if self.decision != "allow":
             words = (program_name(words[0]), *words[1:])
         if self.prefix:
@@ -166,17 +164,17 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """Sorted by what they are about and can decide."""
+    """Sorted by subject and decision."""
 
     forbidding: tuple[Rule, ...] = ()  # about commands: deny and then ask
     allowing: tuple[Rule, ...] = ()  # about commands
     files: tuple[Rule, ...] = ()  # deny, ask, allow
 
     def against_command(self, argv: Words, cwd: str, project: tuple[str, ...]) -> Rule | None:
-        """The strictest rule that denies the command or asks about it, wherever in argv it is hidden."""
+        """The strictest rule that denies the command or asks about it, even if the command is nested inside argv."""
         if not self.forbidding or not argv:
             return None
-        moves = may_hide_commands(argv[0])  # it may change folder first
+        moves = may_hide_commands(argv[0])  # it may change the folder first
         rules = [rule for rule in self.forbidding if not rule.paths or moves or rule.fits_path(cwd, project)]
         if not rules:
             return None
@@ -193,14 +191,14 @@ class Rules(msgspec.Struct, frozen=True):
         return strictest
 
     def allowing_command(self, words: Words, places: Sequence[str], project: tuple[str, ...]) -> Rule | None:
-        """The first rule that allows this simple command in every folder it may run in."""
+        """The first rule that allows this simple command in every folder in which it may run."""
         for rule in self.allowing:
             if rule.fits_command(words) and (not rule.paths or all(rule.fits_path(place, project) for place in places)):
                 return rule
         return None
 
     def about_files(self, targets: Sequence[str], project: tuple[str, ...]) -> Rule | None:
-        """The strictest rule on any of the files; an allow rule only where every file has one."""
+        """The strictest rule on any of the files; an allow rule only if every file has one."""
         found: Rule | None = None
         allowed = 0
         for target in targets:
@@ -217,7 +215,7 @@ NO_RULES = Rules()
 
 
 def parse_rules(tables: Sequence[Table], *, source: str, home: str, key: str = "policy.rules") -> Rules:
-    """Raises `ConfigError` that names the file, the rule, its key and what should stand there."""
+    """Raises `ConfigError` that names the file, the rule, its key and the expected value."""
     rules = [_parse_rule(table, f"{source}: {key}[{number}]", home) for number, table in enumerate(tables, start=1)]
     commands = [rule for rule in rules if rule.prefix or rule.pattern]
     strictest_first = sorted(rules, key=lambda rule: -DECISIONS.index(rule.decision))
@@ -245,7 +243,7 @@ def _parse_rule(table: Table, where: str, home: str) -> Rule:
         raise ConfigError(f"{where} is about nothing. Expected `prefix`, `pattern` or `paths`")
     if network is not None and not (prefix or pattern):
         raise ConfigError(f"{where}.network is about commands. Expected `prefix` or `pattern` beside it")
-    if decision != "allow":  # matched without regard to case and folder, see `fits_command`
+    if decision != "allow":  # these are matched in any case and folder, see `fits_command`
         prefix = (tuple(map(program_name, prefix[0])), *prefix[1:]) if prefix else ()
         pattern = (program_name(pattern[0]), *pattern[1:]) if pattern else ()
     return Rule(

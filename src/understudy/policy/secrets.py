@@ -8,14 +8,14 @@ from urllib.parse import quote, quote_plus
 
 REDACTED = "[redacted]"
 
-_SHORTEST = 6  # a shorter value would be found in ordinary text
+_SHORTEST = 6  # shorter values occur in ordinary text
 _NAMES_A_SECRET = re.compile(
     r"key|secret|token|passw|passphrase|(?:^|_)pass(?:$|_)|(?:^|_)pwd|credential|auth(?!or|_method|_mode)"
     r"|cookie|bearer|jwt|webhook|connection_?string|_dsn$|(?:^|_)session$",
     re.IGNORECASE,
 )
 _NAMES_SECRETS = re.compile(r"(?:.*[_-])?(?:keys|secrets|tokens|passwords|credentials|cookies)", re.IGNORECASE)
-# These say where a secret is to be found, and are needed to find it again.
+# These name the place of a secret, and are needed to find it again.
 _NAMES_A_PLACE = re.compile(
     r"env_key|env_key_instructions|env_http_headers|.*_env_var|.*_env|requires_(?:openai_)?auth", re.IGNORECASE
 )
@@ -26,7 +26,7 @@ _SECRET_ARGUMENT = re.compile(
 )
 
 
-# Tokens that can be told by their beginning, whole, wherever they stand in a text.
+# Tokens with a well-known beginning, in full, anywhere in a text.
 _TOKEN = re.compile(
     r"\b(?:gh[pousr]_\w{20,}|github_pat_\w{20,}|glpat-[\w-]{20,}|xox[abeprs]-[\w-]{10,}|sk-[\w-]{20,}|npm_\w{30,}|pypi-[\w-]{20,})"
     r"|\b(?:hf_\w{20,}|[rs]k_(?:live|test)_\w{16,}|AIza[\w-]{30,}|(?:AKIA|ASIA)[0-9A-Z]{16}\b|eyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]*)"
@@ -37,7 +37,7 @@ _TOKEN = re.compile(
 )
 
 
-# Without one of these in it, a text holds no such token. To look for them is a hundred times as quick.
+# A text without any of these contains no such token, and searching for these is a hundred times faster.
 _HINTS = (
     *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "sk-", "npm_", "pypi-", "hf_"),
     *("k_live_", "k_test_", "AIza", "AKIA", "ASIA", "eyJ", "-----BEGIN", "earer ", "asic "),
@@ -49,37 +49,37 @@ def may_hold_token(text: str) -> bool:
 
 
 def names_a_secret(name: str) -> bool:
-    """Whether a variable of that name holds one."""
+    """Whether a variable of that name contains a secret."""
     return _NAMES_A_SECRET.search(name) is not None
 
 
 def secret_pattern(secrets: Iterable[str]) -> re.Pattern[str]:
-    """Finds these values, as they are or escaped, and tokens of well-known kinds."""
+    """Finds these values, plain or escaped, and tokens of well-known kinds."""
     forms = {form for secret in secrets if len(secret) >= _SHORTEST for form in _forms(secret)}
     known = "|".join(re.escape(form) for form in sorted(forms, key=len, reverse=True))
     return re.compile(f"{known}|{_TOKEN.pattern}" if known else _TOKEN.pattern, re.DOTALL)
 
 
 def redact(text: str, secrets: Iterable[str]) -> str:
-    """The text without the secrets, also where one stands escaped for a URL or for JSON."""
+    """The text without the secrets, also if they are escaped for a URL or JSON."""
     forms = {form for secret in secrets if len(secret) >= _SHORTEST for form in _forms(secret)}
-    for form in sorted(forms, key=len, reverse=True):  # a secret may hold another
+    for form in sorted(forms, key=len, reverse=True):  # the longest first, because a secret may contain another
         text = text.replace(form, REDACTED)
     return text
 
 
 def without_secrets(overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """What may be stored of a caller's configuration: headers, keys, tokens and passwords are left out, at any depth.
+    """The part of a caller's configuration that may be stored: without headers, keys, tokens and passwords, at any depth.
 
-    Keys may be dotted. The names of variables that hold secrets stay, so that going on later finds them again; numbers and
-    switches stay as well (`model_max_output_tokens`).
+    Keys may be dotted. Names of variables with secrets are kept, so that the conversation can be continued with them; so are
+    numbers and switches (`model_max_output_tokens`).
     """
     kept = {key: _without(value) for key, value in overrides.items() if not _is_secret(key, value) and not _is_server_env(key)}
     return {key: _without_server_env(key, value) for key, value in kept.items()}
 
 
 def _is_server_env(key: str) -> bool:
-    """Variables for another server are for it alone, whatever they are called."""
+    """Variables for another server may all be secret, whatever their names."""
     parts = key.split(".")
     return parts[0] == "mcp_servers" and "env" in parts[2:3]
 
@@ -114,13 +114,13 @@ def _is_secret(key: str, value: Any) -> bool:
         return False
     if any(_HEADERS.fullmatch(part) for part in parts):
         return True
-    if isinstance(value, dict):  # a server may be called `keycloak`: looked into, unless it is plainly a table of secrets
+    if isinstance(value, dict):  # a server may be named `keycloak`, so look inside unless it is plainly a table of secrets
         return _NAMES_SECRETS.fullmatch(parts[-1]) is not None
     return _NAMES_A_SECRET.search(parts[-1]) is not None
 
 
 def _clean_arguments(items: list[Any]) -> list[Any]:
-    """`--token=x` and `--token x`, as they stand in the arguments of another server."""
+    """`--token=x` and `--token x` in the arguments of another server."""
     cleaned: list[Any] = []
     follows = False
     for item in items:

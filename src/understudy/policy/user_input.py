@@ -1,16 +1,16 @@
-"""Questions of the model to the user, in words, and what of an answer counts. Pure."""
+"""Words for the model's questions to the user, and which parts of an answer count. Pure functions."""
 
 from collections.abc import Mapping, Sequence
 
 from understudy.protocol.records import Answers, InputQuestion, UserInputAsked
 from understudy.text import make_visible
 
-MOST_OF_ANSWER = 10_000  # characters of one answer
-MOST_ANSWERS = 16  # to one question
+MOST_OF_ANSWER = 10_000  # characters per answer
+MOST_ANSWERS = 16  # per question
 
 
 def input_text(asked: UserInputAsked) -> str:
-    """All of it: each question with what can be chosen. The words are the model's."""
+    """The full text: each question with its options. The words are the model's."""
     return "\n\n".join("\n".join(_lines(question)) for question in asked.questions)
 
 
@@ -38,7 +38,7 @@ def _lines(question: InputQuestion) -> list[str]:
 
 
 def chosen_by(question: InputQuestion, typed: str) -> str:
-    """What a person means by what they typed: a number or a label means the option, anything else is their own words."""
+    """What a person's input means: a number or a label is the option, anything else is their own words."""
     typed = typed.strip()
     if typed.isascii() and typed.isdigit() and len(typed) <= 2 and 1 <= int(typed) <= len(question.options):
         return question.options[int(typed) - 1].label
@@ -47,7 +47,7 @@ def chosen_by(question: InputQuestion, typed: str) -> str:
 
 
 def read_answers(asked: UserInputAsked, given: Mapping[str, Sequence[str] | str]) -> Answers:
-    """Without what is empty. Raises `ValueError` with the reason where something was answered that nobody asked, or too much."""
+    """Drops empty answers. Raises `ValueError` with the reason if an answer has no question, or is too long."""
     known = {question.id for question in asked.questions}
     answers: Answers = {}
     for name, said in given.items():
@@ -63,5 +63,5 @@ def read_answers(asked: UserInputAsked, given: Mapping[str, Sequence[str] | str]
 
 
 def answered_text(answers: Answers) -> str:
-    """On one line, for those who watch."""
+    """On one line, for viewers."""
     return "; ".join(f"{one_line(name)}: {', '.join(one_line(word) for word in words)}" for name, words in answers.items())

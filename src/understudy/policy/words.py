@@ -1,12 +1,12 @@
-"""Reads shell scripts that are made of words only, and refuses all others.
+"""Reads shell scripts that consist only of words, and refuses all others.
 
-Only what every POSIX shell reads the same way is understood: plain words, 'single' and "double" quotes without anything
-to expand, joined by `&&`, `||`, `;`, `|` or a new line. The answer for anything else is None, which means: ask.
+Understands only what every POSIX shell reads the same way: plain words, 'single' and "double" quotes without expansions, joined by
+`&&`, `||`, `;`, `|` or a new line. For anything else the answer is None, which means: ask.
 
-Every run of words in a command that might be a command of its own, for rules that forbid or ask.
+Also finds every run of words that might be a command of its own, for rules that forbid or ask.
 
-An allow rule trusts only what is fully understood. A deny rule has to look further: behind `env` and `timeout`, into the
-script of a shell, and into scripts that are not understood. What is found here may be too much; it is never trusted.
+An allow rule trusts only what is fully understood. A deny rule has to look further: behind `env` and `timeout`, into the script of
+a shell, and into scripts that are not understood. These findings may be too many and are never trusted.
 """
 
 import re
@@ -17,8 +17,8 @@ MAX_COMMANDS = 50
 
 Words = tuple[str, ...]
 
-# ASCII only: in some locales a byte of another character may be taken for a quote. No `=` at the start of a word: zsh looks
-# such a word up as a program. A quote must begin and end its word, so that no name can be put together from pieces.
+# ASCII only: in some locales part of another character may be read as a quote. No `=` at the start of a word, because zsh replaces
+# such a word by a program's path. Quotes must surround a whole word, so that no name can be assembled from pieces.
 _TOKEN = re.compile(
     r"""[ \t]*(?:
         (?P<word> [A-Za-z0-9_./,:@%+-][A-Za-z0-9_./,:=@%+-]* ) (?=[ \t\n;|&]|\Z)
@@ -29,7 +29,7 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE,
 )
-_PROGRAM = re.compile(r"[A-Za-z0-9_./+-]+")  # bare, and no assignment
+_PROGRAM = re.compile(r"[A-Za-z0-9_./+-]+")  # bare, and not an assignment
 
 
 def names(text: str) -> frozenset[str]:
@@ -37,14 +37,14 @@ def names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# `!`, `{` and `[[` are no words here to begin with
+# `!`, `{` and `[[` cannot be words here
 _RESERVED = names("if then elif else fi do done case esac while until for in select function time coproc")
 _SHELL = re.compile(r"(?:(?:/usr)?/bin/)?(?:bash|sh|dash|zsh)")
 _SCRIPT_OPTIONS = frozenset(("-c", "-lc"))
 
 
 def split_script(script: str) -> tuple[Words, ...] | None:
-    """The simple commands of a word-only script, in order; None where any part of it is not fully understood."""
+    """The simple commands of a word-only script, in order; None if any part of it is not fully understood."""
     if len(script) > MAX_LENGTH:
         return None
     commands: list[Words] = []
@@ -78,14 +78,14 @@ def split_script(script: str) -> tuple[Words, ...] | None:
 
 
 def script_of(argv: Words) -> str | None:
-    """The script, where a known shell is given one and nothing else: `bash -lc SCRIPT` and its kin."""
+    """The script, if argv is exactly a known shell with one script: `bash -lc SCRIPT` and similar."""
     if len(argv) == 3 and argv[1] in _SCRIPT_OPTIONS and _SHELL.fullmatch(argv[0]):
         return argv[2]
     return None
 
 
 def simple_commands(argv: Words) -> tuple[Words, ...] | None:
-    """What would be run: the commands of a word-only script, or argv itself where it is no script. None: not understood."""
+    """What would be run: the commands of a word-only script, or argv itself if it has no script. None: not understood."""
     script = script_of(argv)
     if script is not None:
         return split_script(script)
@@ -114,7 +114,7 @@ _UNQUOTED = str.maketrans("", "", "'\"\\")
 
 
 class OutOfReach(Exception):
-    """There is more in the command than is looked at."""
+    """The command contains more than we examine."""
 
 
 def runs_of_words(argv: Words) -> Iterator[Words]:
@@ -126,12 +126,12 @@ def runs_of_words(argv: Words) -> Iterator[Words]:
 
 
 def program_name(word: str) -> str:
-    """`/usr/bin/Git` is `git`: some file systems do not tell the difference."""
+    """`/usr/bin/Git` becomes `git`, because some file systems ignore case."""
     return word.rpartition("/")[2].casefold()
 
 
 def may_hide_commands(program: str) -> bool:
-    """Whether it runs what its arguments say."""
+    """Whether the program runs what its arguments say."""
     name = program_name(program)
     return name in _SHELLS or name in _WRAPPERS
 

@@ -1,5 +1,5 @@
-"""`shell`, `exec_command` and `write_stdin`: commands with their arguments, shell lines that may outlive their call, and what is
-typed at them.
+"""`shell`, `exec_command` and `write_stdin`: run a command by its arguments, run a shell line that may outlive its call, and type
+at that.
 """
 
 from typing import Annotated
@@ -11,7 +11,7 @@ from understudy.protocol.items import FunctionCall
 from understudy.tools.calls import CommandRequest, InputRequest, SessionRequest, ToolOutput, read_arguments
 from understudy.tools.tool import ToolContext
 
-_LONGEST_MS = 10**15  # more than any limit; a float cannot hold just any number
+_LONGEST_MS = 10**15  # longer than any limit; a float cannot hold every number
 
 
 class ShellParams(msgspec.Struct, frozen=True):
@@ -41,10 +41,10 @@ class Shell:
 
 
 SHORTEST, LONGEST = 250, 30_000  # milliseconds that a call waits
-SHORTEST_POLL, LONGEST_POLL = 5_000, 300_000  # where nothing is typed
+SHORTEST_POLL, LONGEST_POLL = 5_000, 300_000  # if nothing is typed
 DEFAULT_WAIT = 10_000
 
-Number = int | float  # models write 1e4 as well
+Number = int | float  # models also write 1e4
 
 
 class ExecCommandParams(msgspec.Struct, frozen=True):
@@ -58,7 +58,7 @@ class ExecCommandParams(msgspec.Struct, frozen=True):
     sandbox_permissions: str | None = None
     with_escalated_permissions: bool | None = None  # as `shell` has it
     justification: str | None = None
-    prefix_rule: tuple[str, ...] | None = None  # known from elsewhere; rules are the user's to make
+    prefix_rule: tuple[str, ...] | None = None  # models know it from elsewhere; it has no effect, because only the user makes rules
 
 
 class WriteStdinParams(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""What the acts need of the turn that runs them. Tools do not get this: they are handed a `ToolContext`."""
+"""What acts need from the turn that runs them. Tools get only a `ToolContext`."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
@@ -9,7 +9,7 @@ from understudy.places.places import Places
 from understudy.protocol.choices import ApprovalPolicy, Decision, OutputStream, SandboxMode
 from understudy.protocol.records import Answers, Delta, Question, Record
 
-if TYPE_CHECKING:  # names only: a server starts before any tool is called
+if TYPE_CHECKING:  # only names: a server starts before any tool is called
     from understudy.policy.rules import Rules
     from understudy.sandbox.spec import Command, CommandResult, Containment
     from understudy.tools.mcp.servers import Servers
@@ -22,12 +22,12 @@ PLANS = "plan mode is on, so nothing may be changed yet: look around, then propo
 
 
 class ApprovalAnswer(msgspec.Struct, frozen=True):
-    """A decision and who made it: the client, or the rule that answers when nobody can."""
+    """A decision and its source: the client, or the rule that answers if nobody can."""
 
     decision: Decision
     source: str
-    word: str = ""  # what a person has to say to a refusal
-    answers: Answers = {}  # to what the model wanted to know
+    word: str = ""  # what a person says with a refusal
+    answers: Answers = {}  # to the model's questions
 
     def refusal(self, what: str) -> str:
         """The refusal as the model is told it."""
@@ -43,22 +43,22 @@ class ToolSettings(msgspec.Struct, frozen=True):
     approval_policy: ApprovalPolicy
     sandbox_mode: SandboxMode
     containment: "Containment | None"  # None: danger-full-access
-    roots: tuple[str, ...]  # cwd and the other writable roots, absolute: what counts as the project
+    roots: tuple[str, ...]  # cwd and the other writable roots, absolute: these count as the project
     environment: dict[str, str]
     rules: "Rules"
     protected: tuple[str, ...]
     places: Places
     home: str = ""
     default_timeout: float = 60.0  # seconds
-    most_sessions: int = 16  # commands of a conversation that may run beyond their calls
-    idle_seconds: float = 1800.0  # after which one of them is ended, if the model does not ask for it
-    output_tokens: int | None = None  # what a model is given of one output at most; None: our own measures
-    plans: bool = False  # plan mode: nothing is changed, whatever rules and people have allowed before
-    state: str = ""  # our own folder, where conversations lock the folders that a command depends on; empty: they do not
+    most_sessions: int = 16  # commands of a conversation that may outlive their calls at the same time
+    idle_seconds: float = 1800.0  # a command is ended if the model does not ask about it for so long
+    output_tokens: int | None = None  # the most that a model gets of one output; None: our own limits
+    plans: bool = False  # plan mode: nothing is changed, whatever rules or people have allowed before
+    state: str = ""  # our own folder, for locks on the folders that a command depends on; empty: no locks
 
 
 class CoveredCommand(Protocol):
-    """One that runs, and is kept from a path by a mount on what stands there."""
+    """A running command that a mount keeps from a path."""
 
     argv: tuple[str, ...]
     owner: str
@@ -68,23 +68,23 @@ class RunsCommands(Protocol):
     async def run(self, command: "Command", on_output: Callable[[OutputStream, bytes], None]) -> "CommandResult": ...
 
     def covering(self, paths: Sequence[str]) -> Sequence[CoveredCommand]:
-        """Those whose mounts would fall off if what stands at one of these paths were replaced, made or removed."""
+        """Commands that would lose a mount if one of these paths were replaced, removed or created."""
         ...
 
     async def end_covering(self, paths: Sequence[str], why: str) -> None:
-        """End those, and wait until nothing of them is left."""
+        """End these commands, and wait until nothing is left of them."""
         ...
 
 
 class ToolHost(Protocol):
-    """The turn, as the acts see it."""
+    """The turn, as acts see it."""
 
     @property
     def settings(self) -> ToolSettings: ...
 
     @property
     def owner(self) -> str:
-        """Whose conversation it is."""
+        """The owner of the conversation."""
         ...
 
     @property
@@ -97,7 +97,7 @@ class ToolHost(Protocol):
 
     @property
     def servers(self) -> "Servers | None":
-        """Other servers, whose tools the model is offered."""
+        """Other servers whose tools the model may call."""
         ...
 
     @property
@@ -105,7 +105,7 @@ class ToolHost(Protocol):
 
     @property
     def unsaved(self) -> "UnsavedTexts | None":
-        """What editors that have the conversation open say of its files; None: none has."""
+        """Unsaved texts from editors that have the conversation open; None: there are no such editors."""
         ...
 
     def record(self, *records: Record) -> None:
@@ -113,19 +113,19 @@ class ToolHost(Protocol):
         ...
 
     async def committed(self) -> None:
-        """Wait until what was recorded is on disk: an act may follow."""
+        """Wait until the records are on disk, after which an act may follow."""
         ...
 
     def emit(self, delta: Delta) -> None: ...
 
     async def ask(self, question: Question) -> ApprovalAnswer:
-        """Put a question to whoever may answer. Raises when the answer ends the turn."""
+        """Ask whoever may answer. Raises if the answer ends the turn."""
         ...
 
     def open_question(self, call_id: str) -> Question | None:
-        """A question about this call that was open when the process that asked it ended."""
+        """The question about this call that was open when an earlier process ended."""
         ...
 
     def is_approved(self, key: Callable[[], str]) -> bool:
-        """For the rest of the session, by an earlier answer; the key is asked for only where there is any."""
+        """Whether an earlier answer approved it for the session. `key` is called only if there was any such answer."""
         ...

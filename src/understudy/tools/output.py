@@ -1,4 +1,4 @@
-"""What is kept of a command's output: all of it while it is short, else its head and its tail with a mark between."""
+"""Keeps a command's output: all of it if it is short, otherwise its head and tail with a mark between them."""
 
 from collections import deque
 
@@ -11,15 +11,15 @@ LIVE_BYTES = 1024 * 1024
 DELTA_BYTES = 8 * 1024
 
 
-FILE_BYTES = 24 * 1024  # of what is read for a model, unless the user says otherwise
+FILE_BYTES = 24 * 1024  # of a file that a model reads, unless the user chooses otherwise
 BYTES_PER_TOKEN = 4
 
 
-MOST_TOKENS = 1_000_000  # whatever is configured: an output is kept in memory
+MOST_TOKENS = 1_000_000  # whatever is configured, because an output is kept in memory
 
 
 def bytes_for(tokens: int | None, otherwise: int) -> int:
-    """What a model is given of one output at most; `tokens`: as configured."""
+    """The most bytes that a model gets of one output; `tokens`: as configured."""
     return otherwise if tokens is None else min(tokens, MOST_TOKENS) * BYTES_PER_TOKEN
 
 
@@ -28,7 +28,7 @@ def file_bytes(tokens: int | None) -> int:
 
 
 class HeadTail:
-    """Keeps at most `limit` bytes: the first half of it, and the last."""
+    """Keeps at most `limit` bytes: the first half of the limit from the head, the other from the tail."""
 
     def __init__(self, limit: int) -> None:
         self._half = limit // 2
@@ -80,11 +80,12 @@ class HeadTail:
 
 
 class ForModel:
-    """The output as a model is given it: both streams in the order read, within 10 KiB and 256 lines, or the tokens configured."""
+    """The output as a model gets it: both streams in the order read, within 10 KiB and 256 lines, or within the configured
+    tokens."""
 
     def __init__(self, tokens: int | None = None) -> None:
         self._bytes = bytes_for(tokens, MODEL_BYTES)
-        self._lines = MODEL_LINES if tokens is None else self._bytes  # then lines do not count
+        self._lines = MODEL_LINES if tokens is None else self._bytes  # with a limit in tokens, lines do not count
         self._kept = HeadTail(self._bytes)
 
     def feed(self, chunk: bytes) -> None:
@@ -116,7 +117,7 @@ def _mark(omitted: int, total: int) -> str:
 
 
 def _cut_to_characters(raw: bytes, limit: int, *, from_end: bool) -> str:
-    """Decode, at most `limit` bytes in UTF-8, with no character cut in half at the cut."""
+    """Decode at most `limit` bytes of UTF-8, without half a character at the cut."""
     cut = raw[-limit:] if from_end else raw[:limit]
     if len(cut) < len(raw):
         if from_end:
@@ -125,14 +126,14 @@ def _cut_to_characters(raw: bytes, limit: int, *, from_end: bool) -> str:
         else:
             cut = cut[: whole_prefix(cut)]
     decoded = cut.decode("utf-8", "replace")
-    while len(decoded.encode()) > limit:  # replacement characters are longer than the bytes they stand for
+    while len(decoded.encode()) > limit:  # replacement characters are longer than the bytes that they replace
         excess = max(1, (len(decoded.encode()) - limit) // 3)
         decoded = decoded[excess:] if from_end else decoded[:-excess]
     return decoded
 
 
 def whole_prefix(raw: bytes) -> int:
-    """How much of `raw` remains when a character that was cut off at its end is left out."""
+    """The length of `raw` without an incomplete character at its end."""
     for back in range(1, min(4, len(raw)) + 1):
         byte = raw[-back]
         if byte & 0xC0 == 0x80:

@@ -1,4 +1,4 @@
-"""Asking the user what the model wants to know. It permits nothing, so nothing is judged; the answer is only told."""
+"""Asks the user what the model wants to know. Nothing is judged, because an answer permits nothing."""
 
 import msgspec
 
@@ -10,7 +10,7 @@ GO_ON = "Go on with what you know and say what you assumed, or end your turn wit
 
 
 async def ask_user(host: ToolHost, call_id: str, questions: tuple[InputQuestion, ...]) -> ToolOutput:
-    """However long it takes. An answer that is missing never looks like one that is empty."""
+    """Waits for the answer, however long it takes. The model can always tell a missing answer from an empty one."""
     asked = UserInputAsked(call_id, questions)
     answer = await host.ask(asked)
     if answer.decision != "denied" and answer.answers:

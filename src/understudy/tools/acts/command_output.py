@@ -1,4 +1,4 @@
-"""What a command printed, on its way: shown live, kept in part, and told to people and to the model at the end."""
+"""What a command printed: shown live, kept in part, and finally given to people and to the model."""
 
 from understudy.errors import SandboxError
 from understudy.places.masks import MaskWatch
@@ -14,10 +14,10 @@ LIVE_MARK = b"\n[... more output follows; it is not shown live ...]\n"
 
 
 class Capture:
-    """Sends output on as it comes, and keeps what people and the model are given at the end."""
+    """Passes output on as it comes, and keeps the parts that people and the model get at the end."""
 
     def __init__(self, call_id: str, host: ToolHost, watch: MaskWatch | None) -> None:
-        """`watch`: masked paths that the command might come to see."""
+        """`watch`: masked paths that may become visible to the command."""
         self._watch = watch
         self.stdout, self.stderr = HeadTail(EVENT_BYTES), HeadTail(EVENT_BYTES)
         self.merged = ForModel(host.settings.output_tokens)
@@ -30,7 +30,7 @@ class Capture:
             self._watch.close()
 
     def check(self, exposed: str | None = None) -> None:
-        """`exposed`: see `CommandResult`. Raises `SandboxError` where the command may have seen what is masked."""
+        """`exposed`: see `CommandResult`. Raises `SandboxError` if the command may have seen a masked file."""
         if self._watch is None:
             return
         if (path := exposed if exposed is not None and self._watch.has(exposed) else self._watch.moved()) is not None:
@@ -62,7 +62,7 @@ class Finished:
         may_ask: bool,
         network_user: str | None = None,
     ) -> None:
-        """`network_user`: what of it needs the network, by its words."""
+        """`network_user`: which part of the command needs the network, judging by its words."""
         self._result = result
         self._may_ask = may_ask
         self._capture = capture
@@ -109,7 +109,7 @@ class Finished:
         return ToolOutput(model_text(text, result.exit_code, result.duration), success=result.exit_code == 0)
 
     def why_unstarted(self) -> str | None:
-        """What the model is told where nothing has run."""
+        """What the model is told if nothing was run."""
         result = self._result
         if result.spawn_error is not None:
             return f"execution error: {result.spawn_error}"
@@ -118,7 +118,7 @@ class Finished:
         return None
 
     def remarks(self) -> list[str]:
-        """What there is to say beside what it printed."""
+        """Remarks to add to what it printed."""
         result = self._result
         late = f"command timed out after {round(self._limit * 1000)} milliseconds" if result.timed_out else None
         refused = hint(result, self._printed, self._containment, may_ask=self._may_ask)

@@ -1,4 +1,4 @@
-"""Running a command: judged, perhaps asked about, run contained, and told to the model with what it printed."""
+"""Runs a command: judges it, perhaps asks about it, runs it contained, and tells the model what it printed."""
 
 import asyncio
 import os
@@ -32,7 +32,7 @@ from understudy.tools.output import model_text
 from understudy.tools.patch.invocation import PatchInvocation, PatchMistake, recognise
 
 INTERRUPTED = "interrupted by the user"
-KILLED = 137  # what a shell says of a command ended by SIGKILL
+KILLED = 137  # as a shell reports a command that SIGKILL has ended
 CHANGED = "exec command rejected: its folder or a script that it names has changed since the user was asked"
 MAY_NOT_LEAVE = (
     "exec command rejected: a command of another conversation is running that could change what this one depends on (its script,"
@@ -50,7 +50,7 @@ MakeExecution = Callable[[str, CommandRequest, str, ToolHost, str], "Execution"]
 
 
 async def run_command(host: ToolHost, call_id: str, request: CommandRequest, make: MakeExecution | None = None) -> ToolOutput:
-    """Raises `ToolError` where it may not begin: nothing has run then."""
+    """Raises `ToolError` if it may not begin; then nothing was run."""
     if any("\0" in word for word in (*request.argv, request.workdir or "")):
         return ToolOutput("execution error: no program can be given a NUL character", success=False)
     if (complaint := host.settings.places.complaint()) is not None:
@@ -73,20 +73,20 @@ async def run_command(host: ToolHost, call_id: str, request: CommandRequest, mak
 
 
 async def run_for_user(host: ToolHost, call_id: str, argv: Words) -> ToolOutput:
-    """A command that the user gave with the task: nobody is asked, and it is contained wherever the mode has a sandbox."""
+    """Run a command that the user gave with the task: without a question, and contained if the mode has a sandbox."""
     execution = Execution(call_id, CommandRequest(tuple(argv)), host.settings.cwd, host, "")
     return await execution.run_contained()
 
 
 def _place(settings: ToolSettings, workdir: str | None) -> str:
-    """Where it runs. A folder that the model names is judged, asked about and used at the place that it really is."""
+    """Where the command runs. A folder named by the model is resolved first, and its real path is judged, asked about and used."""
     cwd = settings.cwd
     if not workdir:
         return cwd
     named = os.path.join(settings.places.real(cwd), workdir)
     try:
         return settings.places.act(lambda: os.path.realpath(named))
-    except PermissionError:  # its rights cannot be taken on: nor can they to run it there
+    except PermissionError:  # we cannot take on the doer's rights, so the command could not either
         return os.path.normpath(named)
 
 
@@ -97,7 +97,8 @@ async def _nothing_to_run(call_id: str, cwd: str, host: ToolHost) -> ToolOutput:
 
 
 def _is_compared(host: ToolHost) -> bool:
-    """Whether what a command depends on counts before anybody is asked: nothing contains it, or something was approved before."""
+    """Whether we must look at a command's dependencies before it is judged: nothing contains it, or something was approved
+    before."""
     compared = host.settings.containment is None
 
     def key() -> str:
@@ -110,7 +111,7 @@ def _is_compared(host: ToolHost) -> bool:
 
 
 def _fingerprint(argv: Words, cwd: str, host: ToolHost) -> str:
-    """Another one each time where not all of it can be watched: it is then approved for nothing."""
+    """Random if there is too much to watch, so that no approval ever matches it again."""
     try:
         return fingerprint(argv, cwd, host.settings.environment.get("PATH", ""))
     except TooWide:
@@ -118,7 +119,8 @@ def _fingerprint(argv: Words, cwd: str, host: ToolHost) -> str:
 
 
 class _Foreign(NamedTuple):
-    """What of the project could run under the name of another program. Only `untrusted` spares questions by a program's name."""
+    """Files of the project that could run under another program's name. Matters only for `untrusted`, where a name can avoid a
+    question."""
 
     programs: frozenset[str] = frozenset()
     variable: str | None = None
@@ -135,7 +137,7 @@ def _foreign(settings: ToolSettings, argv: Words, cwd: str) -> _Foreign:
 
 
 class CommandOutcome(Protocol):
-    """What came of running a command, as far as its call waits for it."""
+    """The result of running a command, as far as its call waits for it."""
 
     denied: bool  # the sandbox seems to have refused something
 
@@ -145,9 +147,9 @@ class CommandOutcome(Protocol):
 
 
 class Execution:
-    """One command on its way: decided, asked about, run, and perhaps run again outside the sandbox."""
+    """One command: judged, asked about, run, and perhaps run again outside the sandbox."""
 
-    _control: Control | None = None  # a hold on it, for those that may outlive their call
+    _control: Control | None = None  # lets others type or stop, for commands that may outlive their call
 
     def __init__(
         self,
@@ -158,7 +160,7 @@ class Execution:
         judged: str,
         environment: dict[str, str] | None = None,
     ) -> None:
-        """`judged`: what it depends on as it is now, where that counts already."""
+        """`judged`: its dependencies as they are now, if they matter before the verdict."""
         settings = host.settings
         self._call_id = call_id
         self._argv = request.argv
@@ -192,7 +194,7 @@ class Execution:
         if self._host.settings.plans:
             return await self._only_look(verdict)
         resumed = self._host.open_question(self._call_id)
-        if isinstance(resumed, CommandApprovalAsked) and resumed.retries:  # it has run contained, before a restart
+        if isinstance(resumed, CommandApprovalAsked) and resumed.retries:  # it ran contained before a restart
             return await self._ask_to_retry(None, escalation_after_denial(self._host.settings.approval_policy))
         if verdict.action == "ask":
             note = None if verdict.rule in ("untrusted", "escalation") else verdict.reason
@@ -209,7 +211,8 @@ class Execution:
         return (await self._execute(self._host.settings.containment)).output()
 
     async def _only_look(self, verdict: Verdict) -> ToolOutput:
-        """In plan mode: contained and read-only, or not at all. Nobody is asked, for a yes would let it change something."""
+        """In plan mode: contained and read-only, or not at all. No question is asked, because a yes would let the command change
+        something."""
         if verdict.action == "ask":
             return ToolOutput(f"exec command rejected: {PLANS}", success=False)
         return await self.run_contained()
@@ -221,7 +224,7 @@ class Execution:
         return containment if verdict.network is None else replace(containment, network=verdict.network)
 
     async def _ask(self, reason: str | None, *, retries: bool, note: str | None = None) -> ToolOutput | None:
-        """None when the command may run."""
+        """None if the command may run."""
         self._judged = await self._look()
         if self._judged.startswith(_TOO_WIDE):
             raise TooWide
@@ -254,14 +257,15 @@ class Execution:
         return await self._run_to_end(containment)
 
     async def _run_to_end(self, containment: Containment | None) -> Finished:
-        """Raises `ToolError` where it may not begin: nothing has run then."""
+        """Raises `ToolError` if it may not begin; then nothing was run."""
         async with await self._locked_folders(containment):
             if self._is_judged(containment) and await self._look() != self._judged:
                 raise ToolError(CHANGED)
             return await self._run(containment)
 
     def _is_judged(self, containment: Containment | None) -> bool:
-        """Whether it leaves the sandbox for what it is. Where the mode has no sandbox and nothing is asked, it may be anything."""
+        """Whether it runs uncontained because of what it is. If the mode has no sandbox and asks nothing, any command may run
+        so."""
         return containment is None and self._verdict.rule != "full-access"
 
     async def _locked_folders(self, containment: Containment | None) -> AbstractAsyncContextManager[None]:
@@ -276,7 +280,7 @@ class Execution:
         return locked(state, folders, alone=True, seconds=WAIT_TO_LEAVE, otherwise=MAY_NOT_LEAVE)
 
     async def _cleared(self) -> None:
-        """The intent is on disk; and everything is still as it was judged."""
+        """Wait until the intent is on disk, and check that nothing has changed since the verdict."""
         await self._host.committed()
         if await self._look() != self._judged:
             raise ToolError(CHANGED)
@@ -311,7 +315,7 @@ class Execution:
             raise
         finally:
             capture.close()
-        may_ask = host.settings.approval_policy == "on-request"  # the only policy under which the model can ask to leave
+        may_ask = host.settings.approval_policy == "on-request"  # only this policy lets the model ask to leave
         finished = Finished(result, capture, self._seconds, containment, may_ask=may_ask, network_user=user)
         if user is None and finished.lacked_network is not None:
             host.record(Noticed(finished.lacked_network))
@@ -324,7 +328,7 @@ class Execution:
         return CommandStarted(self._call_id, self._argv, self._cwd, contained)
 
     def _tell_early(self, notice: str) -> None:
-        """Before it begins. The model is told with the output."""
+        """Called before the command begins. Here the model gets the notice with the output."""
         self._host.record(Noticed(notice))
 
     def _open_capture(self, watch: MaskWatch | None) -> Capture:
@@ -334,7 +338,7 @@ class Execution:
         return ended
 
     def _record_cut(self, capture: Capture, seconds: float) -> None:
-        """The turn was interrupted, and the command ended."""
+        """The turn was interrupted, which ended the command."""
         self._host.record(CommandEnded(self._call_id, capture.stdout.text(), capture.stderr.text(), KILLED, seconds))
         text = model_text(with_line(capture.merged.text(), INTERRUPTED), KILLED, seconds)
         self._host.record(ToolAnswered(FunctionCallOutput(self._call_id, text), success=False))

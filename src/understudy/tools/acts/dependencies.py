@@ -1,5 +1,5 @@
-"""What a command depends on besides its words: its folder, the programs and scripts it may run, and the locks that keep others
-from replacing them meanwhile.
+"""What a command depends on besides its words: its folder, the programs and scripts that it may run, and locks that keep others
+from replacing these meanwhile.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ _INTERPRETER = re.compile(r"(?:python|pypy|ruby|perl|php|node|lua)[\d.]*|deno|bu
 _PYTHON = re.compile(r"(?:python|pypy)[\d.]*")
 _NODE = re.compile(r"node[\d.]*|bun|tsx|ts-node")
 _PROGRAM = re.compile(r"[^\s\-=*?\[\]~#!][^\s=*?\[\]]*")
-_AFTER_VARIABLE = re.compile(r"[A-Za-z_]\w*/(.+)")  # `$PWD/run.sh`, once it is taken apart
+_AFTER_VARIABLE = re.compile(r"[A-Za-z_]\w*/(.+)")  # `$PWD/run.sh`, once split
 _SHELLS_OWN = re.compile(r"""[;&|<>()`{}$"'\\]""")
 _BLANK = re.compile(r"\s")
 _QUOTES = str.maketrans("", "", "'\"\\")
-_ENDS = re.compile(r"[\s;&|<>()`{}$]+")  # of words, whatever a shell makes of them
+_ENDS = re.compile(r"[\s;&|<>()`{}$]+")  # of words, however a shell would read them
 _BREAKS = re.compile(r"[;&|<>()`{}$]+")
 _READ_FROM = re.compile(r"""<\s*["']?([^\s;&|<>()"']+)""")
 _MOST_WORDS = 10_000
@@ -36,7 +36,7 @@ _MOST_FOLDERS = 16
 
 
 class RunTargets(NamedTuple):
-    files: tuple[str, ...]  # absolute; most of them are not there
+    files: tuple[str, ...]  # absolute; most do not exist
     programs: tuple[str, ...]  # by their bare names
 
 
@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 
 async def beside_the_loop(argv: Words, look: Callable[[], T]) -> T:
-    """What `look` finds of a command: in a thread where there may be much to look at, since others wait meanwhile."""
+    """Run `look` for a command; on a thread if it may take long, so that others need not wait."""
     if len(argv) <= _FEW_WORDS and sum(map(len, argv)) <= _SHORT and not any(map(WILD.search, argv)):
         return look()
     return await asyncio.to_thread(look)
@@ -56,7 +56,7 @@ async def beside_the_loop(argv: Words, look: Callable[[], T]) -> T:
 def find_run_targets(argv: Words, cwd: str) -> RunTargets:
     """Raises `TooWide`."""
     words: dict[str, None] = {}  # all of them, in order
-    runs: dict[str, None] = {}  # those that may name what is run
+    runs: dict[str, None] = {}  # words that may name a program or script
     programs = dict.fromkeys(words[0] for words in (argv, *(simple_commands(argv) or ())) if "/" not in words[0])
     try:
         for run in runs_of_words(argv):
@@ -64,7 +64,7 @@ def find_run_targets(argv: Words, cwd: str) -> RunTargets:
             runs.update(dict.fromkeys(_may_run(run)))
             if _PROGRAM.fullmatch(run[0]) and "/" not in run[0]:
                 programs[run[0]] = None
-    except OutOfReach:  # too long or too deep to be taken apart: whatever it names may be run
+    except OutOfReach:  # too long or too deeply nested to split: it may run whatever it names
         rest = dict.fromkeys(part for word in argv for part in _ENDS.split(word.translate(_QUOTES)) if part)
         words.update(rest)
         runs.update(rest)
@@ -77,7 +77,7 @@ def find_run_targets(argv: Words, cwd: str) -> RunTargets:
 
 
 def scripts_by_name(argv: Words) -> Iterator[str]:
-    """What the command itself names as its program or script, whether it is there or not."""
+    """What the command itself names as its program or script, whether it exists or not."""
     if "/" in argv[0]:
         yield argv[0]
     if _runs_a_file(argv[0]) and script_of(argv) is None and "-c" not in argv:
@@ -89,7 +89,7 @@ def _runs_a_file(program: str) -> bool:
 
 
 def _may_run(run: Words) -> Iterator[str]:
-    """A file that an ordinary program is given is data, and may change."""
+    """A file given to an ordinary program is data, and may change."""
     if "/" in run[0]:
         yield from _spellings(run[0])
     if not _runs_a_file(run[0]):
@@ -109,7 +109,7 @@ def _may_run(run: Words) -> Iterator[str]:
 def _spellings(word: str) -> Iterator[str]:
     """The word, and what a shell may make of it or of its parts."""
     yield from _meanings(word)
-    if _SHELLS_OWN.search(word) and not _BLANK.search(word):  # with blanks it is a script, which is taken apart elsewhere
+    if _SHELLS_OWN.search(word) and not _BLANK.search(word):  # with blanks it is a script, which is split elsewhere
         for part in _BREAKS.split(word.translate(_QUOTES))[:_MOST_PARTS]:
             yield from _meanings(part)
 
@@ -122,13 +122,13 @@ def _meanings(word: str) -> Iterator[str]:
     if after := _AFTER_VARIABLE.fullmatch(word):
         yield after[1]
     if word.startswith("/"):
-        yield word.lstrip("/")  # `${PWD}/run.sh`, once it is taken apart
+        yield word.lstrip("/")  # `${PWD}/run.sh`, once split
     if word.startswith("~/"):
         yield os.path.expanduser(word)
 
 
 def _folders(words: Iterable[str], cwd: str) -> list[str]:
-    """Where relative names may start: the folder of the command, and those that it could change to."""
+    """Where relative names may start: the command's folder, and the folders to which it could change."""
     found = [cwd]
     for name in dict.fromkeys(spelled for word in words if not _BLANK.search(word) for spelled in _spellings(word)):
         if name.startswith("-"):
@@ -143,7 +143,7 @@ def _folders(words: Iterable[str], cwd: str) -> list[str]:
 def _paths(folder: str, word: str, wildcards: Wildcards) -> Iterable[str]:
     path = os.path.join(folder, word)
     if not WILD.search(word) or (len(word) > LONGEST and (_BLANK.search(word) or _SHELLS_OWN.search(word))):
-        return (path,)  # so long, and with what ends a word for a shell: a text in quotes
+        return (path,)  # so long, and with characters that end a shell's word: a quoted text
     return (path, *wildcards.matches(folder, word))
 
 
@@ -151,13 +151,13 @@ Identity = tuple[int, int]  # device and inode
 
 _MAX_FILES = 1_000
 _MAX_PROGRAMS = 100
-_MAX_INTERPRETERS = 4  # of a script whose interpreter is a script; the kernel goes no further
-_MAX_BYTES = 1024 * 1024  # a larger file is told by its times
+_MAX_INTERPRETERS = 4  # the longest chain of scripts that are each other's interpreters; the kernel goes no further
+_MAX_BYTES = 1024 * 1024  # of a larger file, only the times are compared
 _HEAD = 256
 
 
 def fingerprint(argv: Words, cwd: str, search_path: str = "") -> str:
-    """Differs when the folder is another one, when what one of those files holds has changed, or a program is found elsewhere.
+    """Changes if the folder is another one, one of the files has other content, or a program is found elsewhere.
 
     Raises `TooWide`.
     """
@@ -168,11 +168,11 @@ def fingerprint(argv: Words, cwd: str, search_path: str = "") -> str:
 
 
 def folders_to_lock(argv: Words, cwd: str, search_path: str = "") -> frozenset[Identity]:
-    """Every folder in which something that the command depends on could be replaced, by whoever may write there."""
+    """Every folder in which something that the command depends on could be replaced."""
     found: set[Identity] = set()
     depends = _Dependencies(argv, cwd, search_path)
     paths = [cwd, *(path for path in depends.marks if path.startswith("/"))]
-    paths += [os.path.join(cwd, word) for word in scripts_by_name(argv)]  # one that is not there yet could appear
+    paths += [os.path.join(cwd, word) for word in scripts_by_name(argv)]  # a missing one could appear
     if depends.looked_up:
         paths += [os.path.join(cwd, folder, "program") for folder in search_path.split(":")]
     for path in paths[:_MAX_FILES]:
@@ -182,7 +182,7 @@ def folders_to_lock(argv: Words, cwd: str, search_path: str = "") -> frozenset[I
 
 
 def depended_on(argv: Words, cwd: str, search_path: str = "") -> dict[str, str]:
-    """Those files, by path, each with something that differs when it changes. Raises `TooWide`."""
+    """The files, by path, each with a text that changes when the file does. Raises `TooWide`."""
     marks = _Dependencies(argv, cwd, search_path).marks
     return {path: mark for path, mark in marks.items() if path.startswith("/")}
 
@@ -191,14 +191,14 @@ _SOURCES = re.compile(r"\.(?:py|pyz|[cm]?[jt]sx?|sh|bash|zsh|fish|rb|pl|php|lua|
 
 
 def run_by(argv: Words, cwd: str) -> list[str]:
-    """Of what it depends on, real paths of what looks like a program or script, and not like what that is given to work on."""
+    """Real paths of the dependencies that look like programs or scripts, rather than like data."""
     paths = list(depended_on(argv, cwd))
     run = [path for path in paths if _SOURCES.fullmatch(os.path.splitext(path)[1]) or os.access(path, os.X_OK)]
     return [os.path.realpath(path) for path in (run or paths[:1])]
 
 
 class _Dependencies:
-    """`marks`: what is there, by path, each with something that differs when it changes; and where programs are found, by name."""
+    """`marks`: a text for each file, by path, that changes when the file does; and where each program is found, by name."""
 
     def __init__(self, argv: Words, cwd: str, search_path: str) -> None:
         self._cwd = cwd
@@ -227,7 +227,7 @@ class _Dependencies:
             self._add_interpreter(_head(path, times), depth)
 
     def _add_interpreter(self, head: bytes, depth: int) -> None:
-        """A script depends on the program that its first line names, and that one perhaps on another."""
+        """A script depends on the program that its first line names, which may be a script, too."""
         if not head.startswith(b"#!") or depth >= _MAX_INTERPRETERS:
             return
         program, *rest = os.fsdecode(head[2:].split(b"\n")[0]).split() or [""]
@@ -296,7 +296,7 @@ def _content(path: str) -> _Content | None:
         with _opened(path) as file:
             size = os.fstat(
                 file.fileno()
-            ).st_size  # of the one that is read; files of the kernel have none, and might be waited for
+            ).st_size  # of the file that is read; files of the kernel have none, and reading them might block
             data = file.read(min(size, _MAX_BYTES)) or b""
     except OSError:
         return None
@@ -305,7 +305,7 @@ def _content(path: str) -> _Content | None:
 
 @lru_cache(maxsize=256)
 def _head(path: str, _: str) -> bytes:
-    """Of a file with these times."""
+    """The beginning of a file that has these times."""
     try:
         with _opened(path) as file:
             return file.read(_HEAD) or b"" if os.fstat(file.fileno()).st_size else b""
@@ -326,7 +326,7 @@ class FoldersBusy(ToolError):
 
 @asynccontextmanager
 async def locked(state: str, folders: Iterable[Identity], *, alone: bool, seconds: float, otherwise: str) -> AsyncGenerator[None]:
-    """Raises `FoldersBusy` with the text of `otherwise` where they cannot be had in time. Without `state` nothing is locked."""
+    """Raises `FoldersBusy` with the text `otherwise` if the locks are not free in time. Without `state` nothing is locked."""
     wanted = sorted(set(folders)) if state else []
     deadline = asyncio.get_running_loop().time() + seconds
     while (locks := _take(state, wanted, alone)) is None:
@@ -341,7 +341,7 @@ async def locked(state: str, folders: Iterable[Identity], *, alone: bool, second
 
 
 def _take(state: str, folders: list[Identity], alone: bool) -> list[int] | None:
-    """All of them or none."""
+    """Take all locks or none; None if another process has one."""
     locks: list[int] = []
     try:
         for device, inode in folders:
@@ -354,7 +354,7 @@ def _take(state: str, folders: list[Identity], alone: bool) -> list[int] | None:
             return None
         if alone:
             raise ToolError(f"cannot keep what the command depends on from changing: {error.strerror}: {error.filename}") from None
-        return []  # a full disk is no reason to run nothing in the sandbox
+        return []  # a contained command may run all the same, for example when the disk is full
     return locks
 
 

@@ -1,4 +1,4 @@
-"""Reading files and images for a model: what is masked is not read, under whatever name, and lines have their numbers."""
+"""Reads files and images for a model: masked files are refused under every name, and lines are numbered."""
 
 import asyncio
 import os
@@ -22,11 +22,11 @@ from understudy.tools.calls import ReadRequest, ToolOutput
 from understudy.tools.host import ToolHost
 from understudy.tools.output import file_bytes
 
-MOST_BYTES = 64 * 1024 * 1024  # of a file that are gone through
+MOST_BYTES = 64 * 1024 * 1024  # of a file: how much is searched for the lines
 LONGEST_LINE = 2000  # characters of a line that are shown
-_MOST_KEPT = 8 * LONGEST_LINE  # bytes of one
+_MOST_KEPT = 8 * LONGEST_LINE  # bytes of a line
 _PIECE = 1 << 18
-_HEAD = 8192  # bytes by which text is told from other files
+_HEAD = 8192  # bytes that show whether a file is text
 _KINDS = (
     (b"\x89PNG", "PNG image"),
     (b"\xff\xd8\xff", "JPEG image"),
@@ -46,9 +46,9 @@ class LineRange(msgspec.Struct, frozen=True):
 
 
 def numbered(file: Readable, lines: LineRange, room: int) -> str:
-    """Raises ValueError, in words, for what has no lines to show."""
+    """Raises ValueError, with a text for people, if the file has no lines to show."""
     head = file.read(_HEAD) or b""
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):  # of two bytes a character: decoded whole
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):  # UTF-16: decoded as a whole
         file = BytesIO((decoded(head + _rest(file, MOST_BYTES)) or "").encode())
         return _Page(lines, room).fill(file, file.read(_HEAD), "[the file is in UTF-16]")
     if b"\0" in head:
@@ -106,8 +106,8 @@ class _Page:
         return "\n".join((*self._shown, *self._notes))
 
     def _lines_of(self, file: Readable, head: bytes) -> Iterator[bytes | int | None]:
-        """The lines, each cut to more than is shown of one; a number for so many that are not shown, which are only counted: there
-        may be millions. None where the file goes on beyond what is gone through.
+        """The lines, each cut a little longer than is shown; a number for lines that are only counted, because there may be
+        millions; None at the end if the file goes on beyond what we read.
         """
         line = b""
         size = 0
@@ -132,7 +132,7 @@ class _Page:
             yield line
 
     def _wants(self, first: int, last: int) -> bool:
-        """Whether one of these lines is to be shown."""
+        """Whether one of these lines will be shown."""
         return self._full_at is None and last >= self._start and (self._end is None or first <= self._end)
 
     def _add(self, number: int, text: str) -> bool:
@@ -160,13 +160,13 @@ class _Page:
 
 
 def is_near(path: str, base: str = "/") -> bool:
-    """Of an absolute path, seen from the folder `base`, as long as there is no link on the way."""
+    """Whether an absolute path, seen from the folder `base`, has no link on the way and so can be read at once."""
     if ".." in path.split("/"):
         return False
     try:
         whole = os.fsencode(os.path.normpath(f"{base}/{path}"))
     except UnicodeEncodeError:
-        return False  # there is no such file, as whoever opens it says
+        return False  # whoever opens it reports that it is missing
     return _file_systems().is_local_all_along(whole)
 
 
@@ -176,18 +176,18 @@ def _file_systems() -> FileSystems:
 
 
 T = TypeVar("T")
-MOST_AT_ONCE = 64 * 1024  # bytes of a file that is read without a thread of its own
+MOST_AT_ONCE = 64 * 1024  # bytes of a file that is read without a thread
 NOT_SAVED = "[this is what the user has in an editor, and has not saved yet]"
 
 
 async def read_file(host: ToolHost, path: str, most: int) -> bytes:
-    """The head of a regular file. Raises `ToolError` with the reason, as the model is told it."""
+    """The beginning of a regular file. Raises `ToolError` with a reason for the model."""
     said = None if host.unsaved is None else await _unsaved(host, path)
     return await with_file(host, path, lambda file: head(file, most)) if said is None else said.encode()[:most]
 
 
 async def read_lines(host: ToolHost, call_id: str, request: ReadRequest) -> ToolOutput:
-    """Numbered, within what a model is given at most. Raises `ToolError`."""
+    """The lines with their numbers, no more than a model may be given. Raises `ToolError`."""
     return await shown(host, call_id, "read_file", request, _read_lines(host, request))
 
 
@@ -205,7 +205,7 @@ async def _unsaved(host: ToolHost, path: str) -> str | None:
 
 
 async def with_file(host: ToolHost, path: str, read: Callable[[FileIO], T]) -> T:
-    """What `read`, which may raise ValueError in words, makes of a file. Raises `ToolError`."""
+    """Open the file and return what `read` returns, which may raise ValueError with a text. Raises `ToolError`."""
     spot = Spot(host, path)
     judge_reading(host, spot, path)
     if is_near(spot.path, spot.base):
@@ -213,7 +213,7 @@ async def with_file(host: ToolHost, path: str, read: Callable[[FileIO], T]) -> T
             return _read(host, spot, path, read, at_once=True)
         except (LeadsElsewhere, _Large):
             pass
-    return await asyncio.to_thread(_read, host, spot, path, read)  # it may lie on a slow disk, and others wait for the loop
+    return await asyncio.to_thread(_read, host, spot, path, read)  # the disk may be slow, and others wait for the event loop
 
 
 class _Large(Exception):
@@ -221,7 +221,7 @@ class _Large(Exception):
 
 
 def _read(host: ToolHost, spot: Spot, path: str, read: Callable[[FileIO], T], *, at_once: bool = False) -> T:
-    """`at_once`: raises `LeadsElsewhere` or `_Large` for what may take time."""
+    """`at_once`: raises `LeadsElsewhere` or `_Large` if it may take long."""
     places = host.settings.places
     try:
         with open(places.open_for_model(spot.path, *spot.hidden, base=spot.base, follow=not at_once), "rb", buffering=0) as file:
@@ -245,7 +245,7 @@ def head(file: FileIO, most: int) -> bytes:
 
 
 async def view_image(host: ToolHost, call_id: str, path: str) -> ToolOutput:
-    """Nothing but the image, as the model is shown it. Raises `ToolError`."""
+    """The image as the model sees it, without metadata. Raises `ToolError`."""
     url = await with_file(host, path, lambda file: image_url(head(file, MOST_IMAGE_BYTES + 1)))
     host.record(ImageViewed(call_id, _absolute(host.settings.cwd, path)))
     return ToolOutput("", images=(url,))

@@ -20,9 +20,9 @@ from understudy.tools.host import PLANS, ToolHost
 from understudy.tools.session import DEFAULT_TOKENS, Session, Unread
 
 _STOP = "\x03"
-_KEYS = frozenset("\x03\x04\x1a\x1c")  # Ctrl-C, -D, -Z and -\: they end or pause a program, and tell it nothing
+_KEYS = frozenset("\x03\x04\x1a\x1c")  # Ctrl-C, -D, -Z and -\: they end or pause a program, and give it no input
 _ON_TERMINAL = {"TERM": "xterm"}
-_UNLESS_CHOSEN = {"PAGER": "cat", "GIT_PAGER": "cat", "NO_COLOR": "1"}  # or `git log` waits for somebody to turn pages
+_UNLESS_CHOSEN = {"PAGER": "cat", "GIT_PAGER": "cat", "NO_COLOR": "1"}  # otherwise `git log` would wait for somebody to turn pages
 
 NO_TERMINAL = (
     "write_stdin failed: the session has no terminal, so nothing can be typed there: start it with `tty` for that. Only \\u0003,"
@@ -37,13 +37,13 @@ TOO_LATE = "what was typed came too late: it had ended"
 
 
 def _most_tokens(host: ToolHost, wanted: int | None) -> int:
-    """A call may ask for less than the user allows, not for more."""
+    """A call may ask for less than the user allows, but not for more."""
     allowed = DEFAULT_TOKENS if host.settings.output_tokens is None else host.settings.output_tokens
     return allowed if wanted is None else min(wanted, allowed)
 
 
 async def start_session(host: ToolHost, call_id: str, request: SessionRequest) -> ToolOutput:
-    """Raises `ToolError` where it may not begin: nothing has run then."""
+    """Raises `ToolError` if it may not begin; then nothing was run."""
     request = msgspec.structs.replace(request, most_tokens=_most_tokens(host, request.most_tokens))
     argv = (request.shell or "bash", "-lc" if request.login else "-c", request.script)
     wanted = CommandRequest(argv, request.workdir, escalated=request.escalated, justification=request.justification)
@@ -55,7 +55,7 @@ async def start_session(host: ToolHost, call_id: str, request: SessionRequest) -
 
 
 class _SessionExecution(Execution):
-    """One on its way. It runs in a task of its own, which holds the locks on folders until its end."""
+    """Runs in a task of its own, which holds the locks on folders until the command's end."""
 
     _session: Session
     _started: CommandStarted
@@ -66,7 +66,7 @@ class _SessionExecution(Execution):
         given = host.settings.environment
         super().__init__(call_id, wanted, cwd, host, judged, {**_UNLESS_CHOSEN, **given, **_ON_TERMINAL} if request.tty else given)
         self._request = request
-        self._seconds = None  # only `sandbox.limits.seconds` holds for it
+        self._seconds = None  # only `sandbox.limits.seconds` limits it
 
     async def _execute(self, containment: Containment | None) -> CommandOutcome:
         host, request = self._host, self._request
@@ -102,11 +102,12 @@ class _SessionExecution(Execution):
 
     def _ending(self, ended: CommandEnded) -> CommandEnded:
         untold = self._session.known and not self._session.waited_for
-        why = ended.ended_by if untold else ""  # the call that waits for it tells that too
+        why = ended.ended_by if untold else ""  # a call that waits reports the reason itself
         return msgspec.structs.replace(ended, started=self._started, untold=untold, ended_by=why)
 
     def _record_cut(self, capture: Capture, seconds: float) -> None:
-        """We ended it: the turn was interrupted before the model had its number, nobody asked for it, or everything ends."""
+        """We ended the command: the turn was interrupted before the model knew its number, it was idle for too long, or the
+        process ends."""
         session, reason = self._session, self._session.ended_by or INTERRUPTED
         why = "" if reason == INTERRUPTED else reason
         ended = CommandEnded(self._call_id, capture.stdout.text(), why and f"{why}\n", KILLED, seconds)
@@ -117,7 +118,7 @@ class _SessionExecution(Execution):
 
 
 class _SessionCapture(Capture):
-    """Both streams come as one, in the order read: a terminal has no other."""
+    """Both streams are joined in the order read, because a terminal has only one."""
 
     def __init__(self, call_id: str, host: ToolHost, watch: MaskWatch | None, session: Session) -> None:
         super().__init__(call_id, host, watch)
@@ -129,7 +130,7 @@ class _SessionCapture(Capture):
 
 
 class _Told:
-    """What the model is told of a session now. What it printed so far is told by this."""
+    """What the model is told about a session now. This marks what it printed so far as told."""
 
     def __init__(self, session: Session, seconds: float, most_tokens: int | None, *, too_late: bool = False) -> None:
         self._session = session
@@ -165,13 +166,13 @@ def _text(unread: Unread, seconds: float, state: str, most_tokens: int | None, r
     text, tokens = unread.take(most, more_may_come=more_may_come)
     for line in remarks:
         text = with_line(text, line)
-    chunk = zlib.crc32(f"{state} {text}".encode("utf-8", "replace")) & 0xFFFFFF  # the same when a recorded conversation is played
+    chunk = zlib.crc32(f"{state} {text}".encode("utf-8", "replace")) & 0xFFFFFF  # equal whenever a recording is replayed
     head = (f"Chunk ID: {chunk:06x}", f"Wall time: {seconds:.4f} seconds", state, f"Original token count: {tokens}")
     return "\n".join((*head, "Output:", text))
 
 
 async def write_input(host: ToolHost, call_id: str, request: InputRequest) -> ToolOutput:
-    """Raises `ToolError` where there is no such session, or nothing can be typed there."""
+    """Raises `ToolError` if there is no such session, or it takes no input."""
     request = msgspec.structs.replace(request, most_tokens=_most_tokens(host, request.most_tokens))
     session = host.sessions.find(request.session)
     if session is None:
@@ -199,7 +200,7 @@ async def write_input(host: ToolHost, call_id: str, request: InputRequest) -> To
 
 
 def _told_from_log(ended: CommandEnded, request: InputRequest) -> ToolOutput:
-    """It ran in a process that is gone, or has given the conversation away since: what it printed is told from its end."""
+    """The command ran in a process that is gone or no longer holds the conversation, so its output comes from its last record."""
     unread = Unread()
     unread.feed(f"{ended.stdout}{ended.stderr}".encode())
     late = [TOO_LATE] if request.text else []
@@ -220,7 +221,7 @@ async def _type(host: ToolHost, session: Session, text: str) -> None:
 
 
 async def _ask_about(host: ToolHost, call_id: str, session: Session, text: str) -> ToolOutput | None:
-    """None when it may be typed. To whatever reads commands, what is typed is a command: it is asked about where a command is."""
+    """None if the text may be typed. For a program that reads commands, input is a command, so it is asked about like one."""
     untrusted = host.settings.approval_policy == "untrusted"
     if host.settings.plans and (session.outside or _has_more_than_now(session, host.settings.containment)):
         return ToolOutput(f"write_stdin rejected: the command began before plan mode. {PLANS.capitalize()}", success=False)
@@ -242,5 +243,5 @@ async def _ask_about(host: ToolHost, call_id: str, session: Session, text: str) 
 
 
 def _has_more_than_now(session: Session, now: Containment | None) -> bool:
-    """The mode of a conversation may change while a command goes on, which keeps what it began with."""
+    """A conversation's mode may change while a command runs, but the command keeps the rights with which it began."""
     return now is not None and not (session.bounds is not None and session.bounds.allows_no_more_than(now))

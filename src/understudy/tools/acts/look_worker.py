@@ -1,7 +1,7 @@
-"""Searches or lists files in a process of its own. Run by `looking`, never imported by it.
+"""Searches or lists files in a process of its own. `looking` starts it and never imports it.
 
-A pattern may backtrack for ever, a disk may hang, a tree may be without end: a process can be given limits and be killed, and the
-server goes on meanwhile. It is started with an empty environment, and judges every file that it opens like `places` does anywhere.
+A pattern may backtrack for ever, a disk may hang, a tree may have no end: a process can be limited and killed while the server goes
+on. It gets an empty environment, and checks every file that it opens, as `places` does everywhere.
 """
 
 import json
@@ -31,11 +31,11 @@ T = TypeVar("T")
 
 CPU_SECONDS = 60
 FILE_SECONDS = 1.5  # of computing, for a pattern in one file
-MOST_SLOW = 2  # files in which a pattern may take longer than that
+MOST_SLOW = 2  # how many files may take longer than that
 MEMORY = 2 * 1024 * 1024 * 1024
 MOST_FILE_BYTES = 32 * 1024 * 1024
 MOST_LISTED = 200_000
-BATCH = 256  # files that are open at once
+BATCH = 256  # files that are open at the same time
 
 
 def main() -> None:
@@ -69,7 +69,7 @@ class _Look:
         self._room: int = job["bytes"]
         self._unsaved: dict[str, str] = job.get("unsaved", {})
         self._start = job["path"].rstrip("/")
-        self._files: list[str] = []  # that have a match
+        self._files: list[str] = []  # files with a match
         self.notes: list[str] = []
         if job["doer"] is not None:
             masks.note()
@@ -95,7 +95,7 @@ class _Look:
         return True
 
     def _say(self, line: str) -> bool:
-        """False where there is no more room."""
+        """False if there is no more room."""
         self._room -= len(line.encode("utf-8", "replace")) + 1
         if self._room < 0:
             return False
@@ -103,7 +103,7 @@ class _Look:
         return True
 
     def _shown(self, path: str) -> str:
-        """As the model can use it again; an empty path is the start itself."""
+        """As the model can use it again; an empty path means the start itself."""
         return self._job["shown"] + path if path else self._job["shown"].rstrip("/")
 
     # -- search
@@ -139,7 +139,8 @@ class _Look:
             self.notes.append("no matches")
 
     def _texts(self) -> Iterator[tuple[str, FileText, Callable[[], bool]]]:
-        """The files that hold text, by their path below the start; only the start itself may be named without a walk."""
+        """The files that contain text, by their path below the start. If the start is a file, it is read without a walk, with an
+        empty path."""
         try:
             descriptor = open_for_model(self._job["path"], self._limits, base=self._base, opened_base=self._opened_base)
         except NotForModels:
@@ -156,7 +157,7 @@ class _Look:
                 yield "", text, lambda: True
 
     def _texts_below(self, tree: Tree) -> Iterator[tuple[str, FileText, Callable[[], bool]]]:
-        """A few files at a time, so that ripgrep can leave out those without a match."""
+        """A few files at a time, so that ripgrep can skip those without a match."""
         program, words = self._job["ripgrep"], needed_words(self._job["pattern"]) if self._job["ripgrep"] else ()
         most = BATCH if words else 1
         batch: list[tuple[str, int]] = []
@@ -185,7 +186,7 @@ class _Look:
                 os.close(descriptor)
 
     def _typed(self, path: str) -> FileText | None:
-        """What a user has typed in an editor and not saved, in place of what the disk has."""
+        """What a user has typed in an editor and not saved, instead of what is on the disk."""
         text = self._unsaved.get(f"{self._start}/{path}" if path else self._start) if self._unsaved else None
         return None if text is None else FileText(text.replace("\r\n", "\n"), cut=False)
 
@@ -215,7 +216,7 @@ class _Look:
             self.notes.append("no files")
 
     def _say_tree(self, found: list[tuple[str, bool, int]]) -> None:
-        """As many levels as there is room for; a folder below which nothing is shown says how much there is."""
+        """As many levels as there is room for; a folder whose content is not shown says how much it contains."""
         sizes: dict[int, int] = {}
         for path, _, depth in found:
             sizes[depth] = sizes.get(depth, 0) + len(path.encode("utf-8", "replace")) + 16
@@ -243,7 +244,7 @@ def _listed(path: str, is_folder: bool, below: int) -> str:
 
 
 def _spelled(path: str) -> str:
-    """As JSON spells it where it has a line break, so that a name cannot pass for lines of ours."""
+    """In JSON's notation if it contains a line break, so that a name cannot be mistaken for lines of ours."""
     return json.dumps(path, ensure_ascii=False) if len(path.splitlines()) > 1 or path.endswith(("\n", "\r")) else path
 
 
@@ -257,7 +258,7 @@ def _count_below(found: list[tuple[str, bool, int]], level: int, above: int) -> 
 
 
 class _TooSlow(Exception):
-    """The pattern has used up the time that it has for one file."""
+    """The pattern has used up its time for one file."""
 
 
 def _give_up(*_: object) -> None:
@@ -265,7 +266,7 @@ def _give_up(*_: object) -> None:
 
 
 def _in_time(found: "Iterator[T]") -> "Iterator[T]":
-    """Raises `_TooSlow`. Matching looks for signals as it goes along, so a timer can end it."""
+    """Raises `_TooSlow`. A timer can end it, because matching checks for signals."""
     signal.setitimer(signal.ITIMER_VIRTUAL, FILE_SECONDS)
     try:
         yield from found
@@ -278,7 +279,7 @@ def _pins(given: dict[str, list[int]]) -> dict[str, tuple[int, int]]:
 
 
 def _may_read(project: list[str] | None) -> Callable[[str], bool]:
-    """Under `untrusted` only what a harmless command could read unasked."""
+    """Under `untrusted`, only what a harmless command could read without a question."""
     if project is None:
         return lambda _: True
     roots = tuple(project)
@@ -286,7 +287,7 @@ def _may_read(project: list[str] | None) -> Callable[[str], bool]:
 
 
 def become(doer: Doer) -> None:
-    """Raises OSError; then nothing may be done. For a process with one thread."""
+    """Take on these rights. Raises OSError; then nothing may be done. For a process with one thread."""
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     kernel.drop_bounding_set()
     if doer.uid != os.geteuid() or not doer.with_groups:

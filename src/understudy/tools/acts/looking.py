@@ -1,7 +1,8 @@
-"""Searching and listing files for a model, in a process of its own with limits: neither a pattern nor a disk holds us up.
+"""Searches and lists files for a model, in a separate process with limits, so that neither a pattern nor a disk can block the
+server.
 
-Also what an editor has of a file and has not saved yet. An editor reads what a path leads to with all rights of the user, outside
-the sandbox. So it is asked only for a file that was judged, and what it says counts only if no folder on the way has changed
+Also gets the unsaved text of a file from an editor. An editor opens whatever a path leads to, with all rights of the user, outside
+the sandbox. So it is asked only for files that were judged, and its answer counts only if no folder on the way has changed
 meanwhile: a command of the model could have put a link to a masked file there.
 """
 
@@ -32,12 +33,12 @@ from understudy.tools.patch.grammar import UpdateOperation, parse_patch
 from understudy.tools.patch.paths import resolve_base
 from understudy.tools.unsaved_texts import UnsavedTexts, as_file, normal
 
-MOST_SHOWN = 4 * 1024  # characters of the result; the model is given all of it
+MOST_SHOWN = 4 * 1024  # characters of the result; the model gets all of it
 LONGEST_ARGUMENT = 1024
 
 
 async def shown(host: ToolHost, call_id: str, tool: str, request: msgspec.Struct, work: Awaitable[ToolOutput]) -> ToolOutput:
-    """Nothing is changed by such a call, so it does not wait until its intent is on disk."""
+    """Does not wait until the intent is on disk, because such a call changes nothing."""
     arguments = {name: _short(value) for name, value in msgspec.structs.asdict(request).items() if value is not None}
     host.record(ToolCallBegan(call_id, OWN_SERVER, tool, arguments, read_only=True))
     started = asyncio.get_running_loop().time()
@@ -65,18 +66,18 @@ def _cut(text: str) -> str:
 
 logger = logging.getLogger(__name__)
 
-SECONDS = 15.0  # for one look; the process stops by itself and tells what it found
-PATIENCE = 5.0  # more, after which it is killed
+SECONDS = 15.0  # then the process stops by itself and returns what it has found
+PATIENCE = 5.0  # after that many more, it is killed
 DEFAULT_RESULTS = 100
 MOST_RESULTS = 1000
 _MACHINE_TMP = "/tmp"
 
 
 class Spot:
-    """Where a path of the model's leads: like a command, it sees the conversation's own folder as /tmp."""
+    """Where a path of the model leads: like a command, it sees the conversation's own folder as /tmp."""
 
     def __init__(self, host: ToolHost, written: str) -> None:
-        """Raises `ToolError` for what is no path, or while the places are not what the conversation began with."""
+        """Raises `ToolError` if it is not a path, or if the places are not those with which the conversation began."""
         if not written or "\0" in written:
             raise ToolError(f"{written!r} is not a path")
         settings = host.settings
@@ -98,14 +99,14 @@ class Spot:
 
 
 def _give_to_doer(places: Places, folder: str) -> None:
-    """As a first command would: it is made by us."""
+    """As before a first command, because we have made the folder."""
     doer = places.doer
     if doer is not None and os.stat(folder).st_uid != doer.uid:
         os.chown(folder, doer.uid, doer.gid, follow_symlinks=False)
 
 
 def judge_reading(host: ToolHost, spot: Spot, written: str) -> None:
-    """Raises `ToolError` under `untrusted` for what a harmless command could not read unasked."""
+    """Under `untrusted`, raises `ToolError` for what a harmless command could not read without a question."""
     settings = host.settings
     if settings.approval_policy != "untrusted":
         return
@@ -117,7 +118,7 @@ def judge_reading(host: ToolHost, spot: Spot, written: str) -> None:
 
 
 async def search(host: ToolHost, call_id: str, request: SearchRequest) -> ToolOutput:
-    """Raises `ToolError` with the reason, as the model is told it."""
+    """Raises `ToolError` with a reason for the model."""
     most = min(max(request.max_results or DEFAULT_RESULTS, 1), MOST_RESULTS)
     ripgrep = find_ripgrep(os.environ.get("PATH"), host.settings.roots)
     more = {"do": "search", "pattern": request.pattern, "max_results": most, "depth": 0, "ripgrep": ripgrep}
@@ -160,7 +161,7 @@ async def _look(host: ToolHost, path: str, glob: str | None, more: dict[str, Any
 
 
 async def _search_unsaved(host: ToolHost, job: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
-    """Once more, where an editor has other text of a file that was found, or that is likely to be open there."""
+    """Search again if an editor has unsaved text of a file that was found, or that is probably open there."""
     start = posixpath.normpath(job["path"])
     likely = [] if host.unsaved is None else [Spot(host, path).path for path in reversed(host.unsaved.likely)]
     unsaved = await unsaved_texts(host, (*(path for path in likely if _is_in(path, start)), *said["files"]))
@@ -183,7 +184,7 @@ async def _ask_worker(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _shown(path: str) -> str:
-    """What goes before the paths that are told: as the model wrote it, so that it can be used again."""
+    """The prefix of the paths that are returned: as the model wrote it, so that it can use them again."""
     plain = path.rstrip("/")
     while plain.startswith("./"):
         plain = plain[2:].lstrip("/")
@@ -191,7 +192,7 @@ def _shown(path: str) -> str:
 
 
 def _spelled(pinned: Any, written: str) -> str:
-    """A folder that the user chose by a link may be written as they spell it."""
+    """The path as the model may write it: through a link that the user chose for the folder."""
     for place in pinned:
         if place.spelled != place.path and _is_in(written, place.spelled):
             return place.path + written[len(place.spelled) :]
@@ -203,15 +204,15 @@ def _is_in(path: str, folder: str) -> bool:
 
 
 MOST_BYTES = 8 * 1024 * 1024  # of a file that an editor is asked for
-MOST_FILES = 32  # for one call of the model
+MOST_FILES = 32  # per call of the model
 MOST_TOTAL = 32 * 1024 * 1024
-SETTLED_SECONDS = 0.05  # the clock of a file system has steps: a change in the same step as ours would not be seen
+SETTLED_SECONDS = 0.05  # file times advance in steps, and a change within the same step would not be seen
 
 Stamp = tuple[int, int, int, int]
 
 
 async def unsaved_text(host: ToolHost, path: str) -> str | None:
-    """As the file would hold it. None: the disk has it, or nobody can say more. The path is the model's."""
+    """The unsaved text, as the file would contain it. None: it is saved, or nobody knows. The path is the model's."""
     texts = host.unsaved
     if texts is None or texts.editor is None:
         return None
@@ -219,12 +220,12 @@ async def unsaved_text(host: ToolHost, path: str) -> str | None:
         spot = Spot(host, path)
         judge_reading(host, spot, path)
     except ToolError:
-        return None  # whoever reads it is told why
+        return None  # whoever reads the file reports the reason
     return await _ask(host, texts, spot)
 
 
 async def unsaved_texts(host: ToolHost, paths: Iterable[str]) -> dict[str, str]:
-    """Of several files, by real path: those that are not saved."""
+    """Of several files, by real path: the unsaved ones."""
     wanted = list(dict.fromkeys(paths))[:MOST_FILES]
     if not wanted or host.unsaved is None or host.unsaved.editor is None:
         return {}
@@ -238,7 +239,7 @@ async def unsaved_texts(host: ToolHost, paths: Iterable[str]) -> dict[str, str]:
 
 
 async def unsaved_in_patch(host: ToolHost, body: str, base: str) -> dict[str, str]:
-    """Of the files that a patch updates, by real path."""
+    """The unsaved files among those that a patch updates, by real path."""
     if host.unsaved is None or host.unsaved.editor is None:
         return {}
     try:
@@ -246,7 +247,7 @@ async def unsaved_in_patch(host: ToolHost, body: str, base: str) -> dict[str, st
         start = resolve_base(base, host.settings.places)
         return await unsaved_texts(host, [start.spot(path).real for path in written])
     except PatchError:
-        return {}  # whoever applies it says so
+        return {}  # whoever applies it reports that
 
 
 async def _ask(host: ToolHost, texts: UnsavedTexts, spot: Spot) -> str | None:
@@ -271,7 +272,7 @@ async def _ask(host: ToolHost, texts: UnsavedTexts, spot: Spot) -> str | None:
 
 
 async def _settled(host: ToolHost, path: str) -> Sequence[Stamp] | None:
-    """The folders on the way, once nothing has changed in them for a moment; None where it goes on changing."""
+    """The state of the folders on the way, once they have not changed for a moment; None if they keep changing."""
     for _ in range(2):
         stamps = await asyncio.to_thread(_stamps, host, path)
         if stamps is None:
@@ -284,7 +285,7 @@ async def _settled(host: ToolHost, path: str) -> Sequence[Stamp] | None:
 
 
 def _stamps(host: ToolHost, path: str) -> Sequence[Stamp] | None:
-    """Of the folders in which a command could exchange something, and of the file. None where a link is on the way."""
+    """State of the folders in which a command could replace something, and of the file. None if a link is on the way."""
     settings = host.settings
     roots = [root for root in settings.places.roots if path.startswith(root.rstrip("/") + "/")]
     folders: list[str] = []
@@ -304,7 +305,7 @@ def _stamps(host: ToolHost, path: str) -> Sequence[Stamp] | None:
 
 
 def _on_disk(host: ToolHost, spot: Spot) -> str | None:
-    """None for what is not for the model, no text, or too large."""
+    """None if it is not for the model, not text, or too large."""
     try:
         with open(host.settings.places.open_for_model(spot.path, *spot.hidden), "rb", buffering=0) as file:
             os.set_blocking(file.fileno(), True)
@@ -315,7 +316,7 @@ def _on_disk(host: ToolHost, spot: Spot) -> str | None:
 
 
 def _as_spelled(host: ToolHost, path: str) -> str:
-    """The editor knows the folder as the user has named it."""
+    """The path with the folder's name as the user wrote it, because the editor knows that one."""
     for place in host.settings.places.pinned:
         if place.spelled != place.path and path.startswith(place.path.rstrip("/") + "/"):
             return place.spelled.rstrip("/") + path[len(place.path.rstrip("/")) :]
@@ -325,6 +326,6 @@ def _as_spelled(host: ToolHost, path: str) -> str:
 def _is_text(said: str) -> bool:
     try:
         said.encode()
-    except UnicodeEncodeError:  # half of a pair, which no file in UTF-8 has
+    except UnicodeEncodeError:  # half of a surrogate pair, which a file in UTF-8 cannot contain
         return False
     return True

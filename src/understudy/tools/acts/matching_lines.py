@@ -1,17 +1,17 @@
-"""The text of a file, and the lines in it that a pattern fits. Pure but for reading. Loaded by the process that searches."""
+"""The text of a file, and the lines in it that match a pattern. The searching process loads it. Pure apart from reading."""
 
 import re
 from collections.abc import Callable, Iterator
 from io import FileIO
 
 LONGEST_LINE = 400  # characters of a line that are shown
-_BEFORE = 120  # of them before the match, where a line is too long
+_BEFORE = 120  # of these, before the match if the line is too long
 
-Matcher = Callable[[str], Iterator[tuple[int, str, int]]]  # of a text: line numbers, lines, and where in them the match begins
+Matcher = Callable[[str], Iterator[tuple[int, str, int]]]  # gives for a text: line number, line, and where in it the match begins
 
 _ENCODINGS = ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"))
 _META = re.compile(r"[\\.^$*+?{}\[\]|()]")
-# A pattern with one of these may fit a line and not the text around it, or take long where lines are not looked at one by one.
+# A pattern with one of these may match a line but not the whole text, or be slow on a long text, so lines are tried one by one.
 _NEEDS_LINES = re.compile(r"\\[AZBsSWDPpXnr]|\(\?(?!:|P<|i\))|\[|[*+?}]\+|\\x|\\u|\\0")
 
 
@@ -22,7 +22,7 @@ class FileText:
 
     @classmethod
     def read(cls, file: FileIO, most: int) -> "FileText | None":
-        """None for what is no text: a NUL in it, as ripgrep has it, unless it begins with the mark of UTF-16."""
+        """None if it is not text: if it contains a NUL (ripgrep's rule) and has no UTF-16 mark."""
         data = read_up_to(file, most + 1)
         text = decoded(data[:most])
         return None if text is None else cls(text.replace("\r\n", "\n"), cut=len(data) > most)
@@ -37,7 +37,7 @@ def read_up_to(file: FileIO, most: int) -> bytes:
 
 
 def decoded(data: bytes) -> str | None:
-    """None for what is no text."""
+    """None if it is not text."""
     for mark, encoding in _ENCODINGS:
         if data.startswith(mark):
             return data.decode(encoding, "replace")
@@ -45,7 +45,7 @@ def decoded(data: bytes) -> str | None:
 
 
 def line_matcher(pattern: str) -> Matcher:
-    """Raises ValueError for what is no regular expression."""
+    """Raises ValueError if it is not a regular expression."""
     if not pattern:
         raise ValueError("the pattern is empty")
     if not _META.search(pattern):

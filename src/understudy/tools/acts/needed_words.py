@@ -1,18 +1,18 @@
-"""The words without which a regular expression cannot fit: what a faster search looks for first. Pure."""
+"""The words that every match of a regular expression contains, so that a faster search can look for them first. Pure."""
 
 import re
 
-_FEWEST = 3  # characters of a word that is worth looking for
-_CLASSES = frozenset("dDwWsSbBAZ")  # escapes that stand for more than one character, or for none
+_FEWEST = 3  # characters of a word that is worth a search
+_CLASSES = frozenset("dDwWsSbBAZ")  # escapes that match more than one character, or none
 _OPTIONAL = "?*{"
 _REPEATED = re.compile(r"\{\d*,?\d*\}")
-_GROUPS = (":", "=", "!", "<=", "<!", "P<", "P=", ">", "#")  # after `(?`; what else may stand there changes the meaning of the rest
+_GROUPS = (":", "=", "!", "<=", "<!", "P<", "P=", ">", "#")  # after `(?`; anything else there changes the meaning of the rest
 
 
 def needed_words(pattern: str) -> tuple[str, ...]:
-    """One for each alternative: a line that the pattern fits holds at least one of them. Empty where nothing can be said.
+    """One word per alternative: every matching line contains at least one of them. Empty if that is not known.
 
-    The pattern is one that Python takes.
+    The pattern must be valid for Python.
     """
     try:
         words = [max(runs, key=len, default="") for runs in _alternatives(pattern)]
@@ -22,11 +22,11 @@ def needed_words(pattern: str) -> tuple[str, ...]:
 
 
 class _Unclear(Exception):
-    """Something that we do not go into."""
+    """A part that we do not analyse."""
 
 
 def _alternatives(pattern: str) -> list[list[str]]:
-    """For each alternative, the runs of characters that have to be there as they are."""
+    """For each alternative, the runs of characters that must occur literally."""
     found: list[list[str]] = [[]]
     run = ""
 
@@ -71,7 +71,7 @@ def _alternatives(pattern: str) -> list[list[str]]:
 
 
 def _escaped(pattern: str, at: int) -> str:
-    """The character that an escape stands for, or nothing for one that stands for several."""
+    """The character that an escape matches, or "" if it matches several."""
     escaped = pattern[at + 1 : at + 2]
     if escaped in _CLASSES:
         return ""
@@ -97,9 +97,9 @@ def _after_class(pattern: str, at: int) -> int:
 
 
 def _after_group(pattern: str, at: int) -> int:
-    """Behind the parenthesis that closes it. What is in it is not looked at."""
+    """Index after the matching parenthesis; the contents are skipped."""
     if pattern[at + 1 : at + 2] == "?" and not pattern.startswith(_GROUPS, at + 2):
-        raise _Unclear  # flags, which count for all of it
+        raise _Unclear  # flags that apply to the whole pattern
     depth = 0
     while at < len(pattern):
         match pattern[at]:

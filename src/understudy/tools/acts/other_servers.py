@@ -1,4 +1,4 @@
-"""Calling a tool of another server: judged, perhaps asked about, its intent on disk, called once, its outcome recorded."""
+"""Calls a tool of another server: judged, perhaps asked about, its intent on disk, called once, its outcome recorded."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -68,7 +68,7 @@ async def call_other_server(host: ToolHost, call_id: str, tool: RemoteTool, argu
 
 
 async def use_resources(host: ToolHost, call_id: str, name: str, arguments: dict[str, Any]) -> ToolOutput:
-    """List or read resources: shown as a tool of ours. A server whose tools are all asked about is asked about here too."""
+    """List or read resources: shown as a tool of ours. If all tools of a server need a question, so does this."""
     asked = arguments.get("server")
     servers = [_server(host, asked)] if asked else [each for each in _all(host) if each.available and each.has_resources]
     if name == "read_mcp_resource" and not asked:
@@ -132,7 +132,7 @@ def _as_part(resource: object) -> dict[str, Any]:
 
 
 class _Notices:
-    """What a server says while it works, passed on now and then. A server that never stops talking is heard a few times."""
+    """Passes on a server's progress messages now and then; only the first few of a server that never stops."""
 
     def __init__(self, host: ToolHost, name: str, redact: Callable[[str], str]) -> None:
         self._host = host

@@ -1,4 +1,5 @@
-"""Changing files: a patch is checked, judged and perhaps asked about before the first file is touched, and then applied whole."""
+"""Changes files: a patch is checked, judged and perhaps asked about before the first file is touched, and then applied as a
+whole."""
 
 import asyncio
 import os
@@ -30,11 +31,11 @@ MAY_NOT_CHANGE = (
 APPROVED = "the user approved a change of a file that it was kept from"
 PATCHED = "a patch changed a file that it was kept from"
 _MOST_NAMED, _NAME_LENGTH = 3, 80
-LARGE_PATCH = 256 * 1024  # beyond this the event loop is not made to wait for it
+LARGE_PATCH = 256 * 1024  # a larger patch is handled on a thread, so that the event loop need not wait
 
 
 async def apply_patch(host: ToolHost, call_id: str, body: str, base: str, *, places_hold: bool = False) -> ToolOutput:
-    """`places_hold`: the caller has just seen that what stands at the pinned places is what was pinned."""
+    """`places_hold`: the caller has just checked that the pinned places are unchanged."""
     if not places_hold and (complaint := host.settings.places.complaint()) is not None:
         return ToolOutput(f"error: {complaint}", success=False)
     large = len(body) > LARGE_PATCH
@@ -45,7 +46,7 @@ async def apply_patch(host: ToolHost, call_id: str, body: str, base: str, *, pla
 
 
 async def edit_file(host: ToolHost, call_id: str, operation: ReplaceOperation) -> ToolOutput:
-    """A patch in all but its form: judged, asked about, recorded and shown as one."""
+    """Treated like a patch in all but its form: judged, asked about, recorded and shown."""
     settings = host.settings
     if (complaint := settings.places.complaint()) is not None:
         return ToolOutput(f"error: {complaint}", success=False)
@@ -82,7 +83,7 @@ async def _change(host: ToolHost, call_id: str, large: bool, planned: Callable[[
 
 
 def _opening(places: tuple[Placement, ...], verdict: Verdict) -> str:
-    """How the user lets such files be written without being asked."""
+    """How the user can allow writing such files without a question."""
     if verdict.reason != PROTECTED_REASON:
         return ""
     why = next((place.reason for place in places if place.place == "protected"), "")
@@ -106,12 +107,12 @@ def _facts(plan: PatchPlan, places: tuple[Placement, ...], host: ToolHost) -> Pa
 
 
 def _reason(verdict: Verdict, plan: PatchPlan, host: ToolHost) -> str | None:
-    reason = None if verdict.rule == "untrusted" else verdict.reason  # that policy asks about every patch
+    reason = None if verdict.rule == "untrusted" else verdict.reason  # it asks about every patch
     return "; ".join(filter(None, (reason, _what_a_yes_ends(plan, host)))) or None
 
 
 def _what_a_yes_ends(plan: PatchPlan, host: ToolHost) -> str | None:
-    """Commands of somebody else's conversation are not shown."""
+    """Commands of other callers' conversations are not named."""
     covered = host.sandbox.covering(plan.targets)
     if not covered:
         return None
@@ -123,7 +124,7 @@ def _what_a_yes_ends(plan: PatchPlan, host: ToolHost) -> str | None:
 
 
 def _shortened(argv: tuple[str, ...]) -> str:
-    """By its script, as it is listed elsewhere, or by all its words."""
+    """Its script, as lists show it, or all its words."""
     text = " ".join((script_of(argv) or quote_command(argv)).split())
     return in_ticks(text if len(text) <= _NAME_LENGTH else f"{text[:_NAME_LENGTH]}…")
 
@@ -143,7 +144,7 @@ async def _apply(call_id: str, plan: PatchPlan, host: ToolHost, large: bool) -> 
             host.unsaved.note_on_disk(edit.spot.real, None if edit.before is None else edit.before.data)
     applying = asyncio.ensure_future(_off_loop(large, lambda: apply_plan(plan)))
     try:
-        await asyncio.shield(applying)  # all or nothing: an interrupt waits for the end of it, and then it is on record
+        await asyncio.shield(applying)  # all or nothing: an interrupt waits until the patch is applied and recorded
     except asyncio.CancelledError:
         await asyncio.wait([applying])
         _record_outcome(call_id, plan, host, applying)

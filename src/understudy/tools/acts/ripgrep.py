@@ -1,7 +1,7 @@
-"""ripgrep, where it is installed: it tells which of the files that we opened hold a word, so that only those are gone through.
+"""Uses ripgrep, if it is installed, to find which of the files that we have opened contain a word, so that we search only those.
 
-It gets no path and no folder, only files that were judged and opened here, so it reads nothing that we would not. What a pattern
-fits, and what is shown of it, is decided by our own search in any case: the results are the same with it and without.
+ripgrep gets no path or folder, only open files that were judged here, so it reads nothing that we would not. Our own search decides
+what matches and what is shown, so the results are the same with and without it.
 """
 
 import os
@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-FEWEST_BYTES = 4 << 20  # of a batch: with less we are done before it has started
+FEWEST_BYTES = 4 << 20  # of a batch: with fewer, we are done before ripgrep has started
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _DESCRIPTORS = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
 _OPTIONS = (
@@ -26,7 +26,7 @@ _OPTIONS = (
 
 
 def find_ripgrep(search_path: str | None, project: Sequence[str]) -> str | None:
-    """From the user's own search path. A project's, or one that a command has put there, is not taken."""
+    """From the user's own search path. Programs of the project, or in a place where a command may write, are not used."""
     for folder in (search_path or "").split(":"):
         if not folder.startswith("/"):
             continue
@@ -43,7 +43,7 @@ def _is_in(path: str, folder: str) -> bool:
 
 
 def files_with(program: str, words: Sequence[str], files: Sequence[int], most_bytes: int, deadline: float) -> frozenset[int]:
-    """Those of the open files that may hold one of the words: all of them where it cannot be told."""
+    """The open files that may contain one of the words; all of them if that is not known."""
     sizes = {file: os.fstat(file).st_size for file in files}
     asked = [file for file in files if sizes[file] <= most_bytes and os.pread(file, 2, 0) not in _UTF_16]
     if sum(sizes[file] for file in asked) < FEWEST_BYTES:
@@ -63,7 +63,7 @@ def files_with(program: str, words: Sequence[str], files: Sequence[int], most_by
         )
     except (OSError, subprocess.SubprocessError):
         return frozenset(files)
-    if done.returncode not in (0, 1):  # found, and not found
+    if done.returncode not in (0, 1):  # neither "found" nor "not found"
         return frozenset(files)
     found = {int(path.rpartition(b"/")[2]) for path in done.stdout.split(b"\0") if path}
     return frozenset(files) - (frozenset(asked) - found)

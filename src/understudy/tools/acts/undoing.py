@@ -1,7 +1,7 @@
-"""Taking back the patches of a turn: judged like patches, but asked for by a person and not by the model, so nobody is asked.
+"""Undoes the patches of a turn. Judged like patches, but nobody is asked, because a person wants it and not the model.
 
-What a patch may change without a question, an undo may put back. What a person had to approve goes back only where they did, and
-only for a caller who may approve. What policy denies stays.
+An undo may restore what a patch may change without a question. What a person had to approve is restored only if they did, and only
+for a caller who may approve. What policy denies stays as it is.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ NOT_APPROVED = "this would need an approval: {reason}"
 
 
 class PatchPair(msgspec.Struct, frozen=True):
-    """A patch of the turn in the log; `why` where it is not known what it did."""
+    """A patch of the turn in the log; `why` is set if its effect is not known."""
 
     started: PatchStarted
     ended: PatchEnded
@@ -46,8 +46,8 @@ async def undo_patches(
     begin: Callable[[tuple[str, ...]], Awaitable[None]],
     end: Callable[[Taken], None],
 ) -> None:
-    """`begin` records what is about to be changed, `end` what came of it. Commands whose protection would fall off with that are
-    ended first. Raises `BadRequest`, before any of this, where nothing may be done at all.
+    """`begin` records what will be changed, `end` the outcome. Commands that would lose their protection are ended first. Raises
+    `BadRequest`, before any of this, if nothing may be done at all.
     """
     if (complaint := settings.places.complaint()) is not None:
         raise BadRequest(complaint)
@@ -67,7 +67,7 @@ async def undo_patches(
 
 
 async def _whole(plan: TakingBack, end: Callable[[Taken], None]) -> None:
-    """Where it is cancelled, it is finished first, so that what was done is on record."""
+    """If it is cancelled, finish it first, so that what was done is on record."""
     taking = asyncio.ensure_future(asyncio.to_thread(take_back, plan))
     try:
         await asyncio.shield(taking)
@@ -79,7 +79,7 @@ async def _whole(plan: TakingBack, end: Callable[[Taken], None]) -> None:
 
 
 def _not_known(pairs: Sequence[PatchPair]) -> dict[str, str]:
-    """Files of which it is not known how a patch left them."""
+    """Files whose state after a patch is not known."""
     blocked: dict[str, str] = {}
     for pair in pairs:
         why = pair.why or (NOT_DESCRIBED if pair.ended.files is None else None)

@@ -1,4 +1,4 @@
-"""What fits a shell's wildcards, within bounds: a model writes them, and folders may be without end or lead back to themselves."""
+"""Expands a shell's wildcards, within limits: a model writes them, and folders may have no end or lead back to themselves."""
 
 import os
 import re
@@ -11,11 +11,11 @@ from understudy.errors import ToolError
 WILD = re.compile(r"[*?\[]")
 LONGEST = 1_000  # characters of a word with wildcards
 _MOST_CHARACTERS = 50_000  # of all such words of a command
-_MOST_LOOKED_AT = 20_000  # names in folders
+_MOST_LOOKED_AT = 20_000  # names in folders that are looked at
 
 
 class TooWide(ToolError):
-    """Nobody could watch all that the command may run."""
+    """The command may run more files than anybody could watch."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -25,7 +25,7 @@ class TooWide(ToolError):
 
 
 class Wildcards:
-    """Those of one command."""
+    """All wildcards of one command."""
 
     def __init__(self) -> None:
         self._words: set[str] = set()
@@ -33,7 +33,7 @@ class Wildcards:
         self._names = _MOST_LOOKED_AT
 
     def matches(self, folder: str, word: str) -> list[str]:
-        """What is there and fits the word, which starts at the folder where it is relative. Raises `TooWide`."""
+        """Existing paths that match the word, which starts at the folder if it is relative. Raises `TooWide`."""
         if word not in self._words:
             self._words.add(word)
             self._characters -= len(word)

@@ -1,1 +1,1 @@
-"""Tools of other MCP servers. Loaded only where some are configured: the `mcp` SDK takes half a second."""
+"""Tools of other MCP servers. Loaded only if some are configured, because importing the `mcp` SDK takes half a second."""

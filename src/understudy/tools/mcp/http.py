@@ -1,4 +1,4 @@
-"""The way to a server that is an address: streamable HTTP, with the user's headers and a bound on what is read."""
+"""Reaches a server by its address: streamable HTTP, with the user's headers and a limit on what is read."""
 
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
@@ -13,17 +13,17 @@ from understudy.tools.mcp.login import stored_login
 from understudy.tools.mcp.reading import MOST_LINE, readable
 
 CONNECT_SECONDS = 10.0
-READ_SECONDS = 600.0  # a call has its own limit; this ends a stream that nobody ends
+READ_SECONDS = 600.0  # calls have a limit of their own; this ends a stream that nobody else ends
 UNAUTHORIZED = 401
 _PACKING = "content-encoding"
-_UNPACKED = {"accept-encoding": "identity"}  # a few packed bytes may be gigabytes
+_UNPACKED = {"accept-encoding": "identity"}  # a few compressed bytes may become gigabytes
 
 
 class Address:
-    """A server elsewhere, or here. `why_ended` tells what it answered last."""
+    """A server at an address, anywhere. `why_ended` says what it answered last."""
 
     def __init__(self, url: str, headers: Mapping[str, str], name: str, state_dir: Path) -> None:
-        """Raises `ConfigError` for credentials that others can read."""
+        """Raises `ConfigError` if others can read the credentials."""
         self._url = url
         self._headers = headers
         self._name = name
@@ -32,7 +32,7 @@ class Address:
 
     @asynccontextmanager
     async def streams(self) -> AsyncGenerator[Any]:
-        for name in ("mcp", "client", "httpx2", "httpcore2"):  # their texts may name addresses, and nobody reads them
+        for name in ("mcp", "client", "httpx2", "httpcore2"):  # their log messages may contain addresses, and nobody reads them
             logging.getLogger(name).setLevel(logging.CRITICAL)
         timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS)
         bounded = _Bounded(httpx2.AsyncHTTPTransport(), self._note_status)
@@ -45,7 +45,7 @@ class Address:
             yield streams
 
     def secrets(self) -> list[str]:
-        """What a login has given, which a server could repeat in what it says."""
+        """Credentials from a login, which a server could repeat in its messages."""
         tokens = None if self._login is None else self._login.context.current_tokens
         return [] if tokens is None else [tokens.access_token, *([tokens.refresh_token] if tokens.refresh_token else [])]
 
@@ -64,7 +64,7 @@ def _says_who(headers: Mapping[str, str]) -> bool:
 
 
 class _Bounded(httpx2.AsyncBaseTransport):
-    """No message may be longer than one of a program. What the SDK could not read, it is given in a form that it can."""
+    """Limits each message to the length allowed for a program's. Rewrites messages that the SDK could not parse."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport, on_status: Callable[[int], None]) -> None:
         self._inner = inner
@@ -104,7 +104,7 @@ class _ReadableAnswer(httpx2.AsyncByteStream):
 
 
 class _ReadableEvents(httpx2.AsyncByteStream):
-    """Passes whole lines on as they come."""
+    """Passes on whole lines as they come."""
 
     def __init__(self, inner: Any) -> None:
         self._inner = inner

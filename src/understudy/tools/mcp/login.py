@@ -1,6 +1,6 @@
-"""Logging in to MCP servers by OAuth 2.1: the SDK's flow, with what was agreed kept in a file, renewed by whoever needs it.
+"""Logs in to MCP servers by OAuth 2.1: runs the SDK's flow, keeps the tokens in a file, and renews them when needed.
 
-A person is asked only by `understudy mcp login`. Elsewhere a server that wants a login again is one that does not start.
+Only `understudy mcp login` asks a person. Elsewhere, a server that wants a new login counts as failed to start.
 """
 
 import time
@@ -19,7 +19,7 @@ Answered = Callable[[], Awaitable[AuthorizationCodeResult]]
 
 
 class LoginNeeded(Exception):
-    """Tokens are not accepted any more, and there is nobody to ask."""
+    """The tokens are no longer accepted, and there is nobody to ask."""
 
 
 class Kept:
@@ -37,7 +37,7 @@ class Kept:
         return self.found is not None
 
     def use_client(self, client: OAuthClientInformationFull) -> None:
-        """One that is registered with the authorization server already."""
+        """Use a client that is already registered with the authorization server."""
         self._client = client
 
     async def get_tokens(self) -> OAuthToken | None:
@@ -72,7 +72,8 @@ class Kept:
 
 
 class StoredLogin(OAuthClientProvider):
-    """The SDK keeps in memory alone when tokens expire and where they are renewed; here another process goes on with that."""
+    """Also stores when tokens expire and where to renew them, which the SDK keeps only in memory, so that other processes can go
+    on."""
 
     def __init__(
         self, url: str, kept: Kept, *, redirect: str, ask: AskPerson, answered: Answered, name: str = "Understudy"
@@ -100,7 +101,7 @@ class StoredLogin(OAuthClientProvider):
             self.context.oauth_metadata = None
 
     async def _handle_refresh_response(self, response: httpx2.Response) -> bool:
-        """Where the tokens were renewed by another process meanwhile, ours are of no use any more, and those are."""
+        """If another process has renewed the tokens meanwhile, take its tokens, because ours have become useless."""
         mine = self.context.current_tokens
         if await super()._handle_refresh_response(response):
             return True
@@ -113,7 +114,7 @@ class StoredLogin(OAuthClientProvider):
 
 
 def stored_login(state_dir: Path, url: str) -> StoredLogin | None:
-    """For a conversation; None where nobody has logged in. Raises `ConfigError`."""
+    """For a conversation; None if nobody has logged in. Raises `ConfigError`."""
     kept = Kept(state_dir, url)
     if not kept.read():
         return None

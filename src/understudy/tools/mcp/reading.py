@@ -1,6 +1,4 @@
-"""Messages of other servers as they are read, whichever way they come, and the bounds of what one may send, keep waiting and be
-asked.
-"""
+"""Reads messages of other servers, over any transport; and the limits on what a server may send, leave waiting and be asked."""
 
 import json
 from typing import Any
@@ -11,27 +9,27 @@ from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, JSON
 from understudy.protocol.jsonrpc import BRACKETS
 
 MOST_LINE = 16 << 20  # bytes of one message
-MOST_JUNK = 64 << 20  # bytes that are no message, between two that are
+MOST_JUNK = 64 << 20  # bytes without a message, between two messages
 MOST_UNREAD = 32 << 20  # bytes of messages that wait to be handled
-MOST_UNSENT = 1_000  # messages to a server that does not read
-MOST_UNANSWERED = 1_000  # requests of a server whose answers it does not read
-MOST_PAGES = 50  # of a list
-MOST_TOOLS = 512  # of one server
-MOST_LISTED = 4_096  # things on a page that are looked at, tools or not
-MOST_OFFERED = 256 << 10  # bytes of all tools of one server together; beyond, their parameters are left out
-MOST_REFRESHES = 8  # of a server's list in one turn: each is a new beginning for the provider's cache
-MOST_STARTS = 4  # again after a crash, within `RESTART_WINDOW`
+MOST_UNSENT = 1_000  # messages waiting for a server that does not read
+MOST_UNANSWERED = 1_000  # a server's requests whose answers it has not read
+MOST_PAGES = 50  # pages of a list
+MOST_TOOLS = 512  # tools of one server
+MOST_LISTED = 4_096  # entries of a page that are looked at, tools or not
+MOST_OFFERED = 256 << 10  # bytes of all tools of one server together; beyond that, parameters are left out
+MOST_REFRESHES = 8  # of a server's list in one turn: each one invalidates the provider's cache
+MOST_STARTS = 4  # after a crash, within `RESTART_WINDOW`
 RESTART_WINDOW = 60.0  # seconds
-REFRESH_SECONDS = 5.0  # for a list that has changed
-NOTICE_SECONDS = 2.0  # between two words of progress that are passed on
-MOST_NOTICES = 50  # of them, and of a server's own questions, for one call
+REFRESH_SECONDS = 5.0  # time to read a list that has changed
+NOTICE_SECONDS = 2.0  # between two progress messages that are passed on
+MOST_NOTICES = 50  # progress messages and questions by the server, for one call
 
 
 _DEEPEST = 100
 
 
 def read_message(text: bytes) -> JSONRPCMessage | None:
-    """None for what is no message. An answer that cannot be read is a failure, or whoever asked would wait for nothing."""
+    """None if it is not a message. An unreadable answer becomes a failure, or whoever asked would wait for ever."""
     for mend in (bytes, _mended):
         try:
             return jsonrpc_message_adapter.validate_json(mend(text), by_name=False)
@@ -49,7 +47,7 @@ def read_message(text: bytes) -> JSONRPCMessage | None:
 
 
 def readable(text: bytes) -> bytes:
-    """The same message for a reader that knows nothing of this: unchanged where it can be read, or is no message at all."""
+    """The message for a reader without these rules: unchanged if it is valid, or if it is not a message at all."""
     try:
         jsonrpc_message_adapter.validate_json(text, by_name=False)
     except (ValueError, RecursionError):
@@ -59,12 +57,12 @@ def readable(text: bytes) -> bytes:
 
 
 def _mended(text: bytes) -> bytes:
-    """Halves of characters, which names of files get into texts, as question marks. Raises ValueError, or RecursionError."""
+    """Replace half characters, which come from names of files, by question marks. Raises ValueError or RecursionError."""
     return json.dumps(json.loads(text.decode("utf-8", "replace")), ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _tools_in(text: bytes) -> JSONRPCResponse | None:
-    """A list of tools of which one has a schema nested without end: it must not take the others with it."""
+    """A list of tools in which one schema is nested too deeply: drop that, so that the other tools remain."""
     if b'"tools"' not in text:
         return None
     try:
@@ -75,7 +73,7 @@ def _tools_in(text: bytes) -> JSONRPCResponse | None:
 
 
 def _without_depths(text: bytes) -> bytes:
-    """JSON with `null` in place of what is nested more deeply than a parser goes. By its brackets alone, which takes no stack."""
+    """Replace what is nested too deeply for a parser by `null`. Only counts brackets, so it needs no stack."""
     kept: list[bytes] = []
     depth = start = 0
     for found in BRACKETS.finditer(text):

@@ -1,4 +1,4 @@
-"""What other MCP servers offer, as data, which also those know of that do without the extra `mcp`."""
+"""What other MCP servers offer, as data; also usable without the extra `mcp`."""
 
 from typing import Any
 
@@ -15,10 +15,10 @@ class RemoteTool(msgspec.Struct, frozen=True):
     """A tool as its server describes it, cleaned."""
 
     server: str
-    name: str  # as the server has it
+    name: str  # the server's own name for it
     description: str
     parameters: dict[str, Any]
-    hints: tuple[str, ...] = ()  # what the server says of it, for people
+    hints: tuple[str, ...] = ()  # what the server says about it, for people
     read_only: bool = False
 
     @property

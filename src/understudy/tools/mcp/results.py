@@ -1,4 +1,4 @@
-"""What another server's tool gave, within bounds: for the log and those who watch, and for the model."""
+"""The result of another server's tool, limited in size: for the log and viewers, and for the model."""
 
 import base64
 import binascii
@@ -10,11 +10,11 @@ import msgspec
 from understudy.models.images import image_kind
 from understudy.tools.output import EVENT_BYTES
 
-MODEL_BYTES = 12_000  # of one result, unless the user says otherwise
+MODEL_BYTES = 12_000  # of one result, unless the user chooses otherwise
 MOST_PARTS = 64
 MOST_IMAGES = 8
 MOST_IMAGE_BYTES = 5 << 20
-RECORDED_IMAGE = 128 << 10  # characters of an image in the log; the model is given larger ones too
+RECORDED_IMAGE = 128 << 10  # characters of an image in the log; the model gets larger ones, too
 LONGEST_ARGUMENTS = 32 << 10
 _LONGEST_SHORT = 1_000
 _STRUCTURED = "structuredContent"
@@ -24,7 +24,7 @@ Redact = Callable[[str], str]
 
 
 def recorded_result(raw: Mapping[str, Any], redact: Redact) -> Json:
-    """As the log has it: in the shape of MCP, each part in bounds, without what nobody reads."""
+    """For the log: in MCP's form, each part limited, without parts that nobody reads."""
     left = EVENT_BYTES
     content: list[Json] = []
     for part in _parts(raw)[:MOST_PARTS]:
@@ -61,7 +61,7 @@ def _recorded_part(part: Json, room: int, redact: Redact) -> Json:
 
 
 def model_text(raw: Mapping[str, Any], redact: Redact, most: int = MODEL_BYTES) -> str:
-    """What the model reads of a result: its texts, other parts as JSON, and what is structured, unless a text says just that."""
+    """What the model reads of a result: its texts, other parts as JSON, and the structured content unless a text repeats it."""
     texts: list[str] = []
     structured = raw.get(_STRUCTURED)
     said = False
@@ -85,7 +85,7 @@ def model_text(raw: Mapping[str, Any], redact: Redact, most: int = MODEL_BYTES) 
 
 
 def images_of(raw: Mapping[str, Any]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Images as data URLs, their type by what they are; and a word for each that cannot be passed on."""
+    """Images as data URLs, with types found from their bytes; and a remark for each that cannot be passed on."""
     images: list[str] = []
     problems: list[str] = []
     for part in _parts(raw)[:MOST_PARTS]:
@@ -114,7 +114,7 @@ def _image(data: str) -> str:
 
 
 def recorded_arguments(arguments: Json) -> Json:
-    """For the intent and its outcome; the call itself, as the model wrote it, is in the log anyway."""
+    """For the records of intent and outcome. The model's call, unchanged, is in the log anyway."""
     encoded = _json(arguments)
     if len(encoded) <= LONGEST_ARGUMENTS:
         return arguments
@@ -122,7 +122,7 @@ def recorded_arguments(arguments: Json) -> Json:
 
 
 def cut(text: str, most: int) -> str:
-    """Head and tail with a mark between, where it is longer than so many bytes."""
+    """If it is longer than so many bytes, its head and tail with a mark between them."""
     raw = text.encode("utf-8", "replace")
     if len(raw) <= most:
         return raw.decode()
@@ -145,7 +145,7 @@ def _is_json_of(text: str, value: object) -> bool:
 
 
 def _decoded(text: str) -> object:
-    """As a part of text where it is no JSON any more: a secret may have stood there as a number."""
+    """As a text part if it is no longer JSON: redacting a secret may have removed a number."""
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):

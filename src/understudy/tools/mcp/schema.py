@@ -1,7 +1,7 @@
-"""The parameters of another server's tool, as every provider takes them. Pure, and bounded whatever the server sends.
+"""Converts the parameters of another server's tool to what every provider accepts. Pure, and limited whatever the server sends.
 
-Local references are put in place, recursive ones cut off, remote ones dropped; what only some providers take is left out. The
-server checks arguments itself, so a schema that says less than it could costs nothing but a hint for the model.
+Local references are resolved, recursive ones cut off, remote ones dropped; keywords that only some providers accept are left out.
+The server checks arguments itself, so a less precise schema only gives the model fewer hints.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from typing import Any, cast
 from understudy.text import make_visible
 
 LONGEST_DESCRIPTION = 1024
-MOST_BYTES = 16 * 1024  # of one tool's parameters, about
+MOST_BYTES = 16 * 1024  # of one tool's parameters, roughly
 _DEEPEST = 12
 _MOST_NODES = 1_000
 _MOST_VALUES = 200  # of one enumeration
@@ -22,11 +22,11 @@ Schema = dict[str, Any]
 
 
 class TooLarge(Exception):
-    """The schema is not worth what it would cost in every request."""
+    """The schema is too large to send with every request."""
 
 
 def clean_parameters(schema: object) -> Schema:
-    """An object schema. Where the server's own cannot be used it says nothing: any arguments may be given."""
+    """An object schema. If the server's schema is unusable, one that allows any arguments."""
     if not isinstance(schema, Mapping):
         return nothing_said()
     try:
@@ -40,7 +40,7 @@ def nothing_said() -> Schema:
 
 
 def clean_description(text: object, longest: int = LONGEST_DESCRIPTION) -> str:
-    """Visible, and no longer than is useful."""
+    """Printable, and no longer than is useful."""
     if not isinstance(text, str):
         return ""
     shown = make_visible(text[: 2 * longest].strip(), keep_newlines=True)
@@ -60,7 +60,7 @@ class _Cleaning:
         return {"type": "object", **{key: value for key, value in cleaned.items() if key != "type"}}
 
     def _merged(self, schema: Schema, seen: tuple[str, ...]) -> Schema:
-        """Alternatives at the top, which providers do not take, as properties that may be given."""
+        """Turn alternatives at the top level, which providers do not accept, into optional properties."""
         self._count()
         schema = self._resolved(schema, seen) or {}
         parts = [part for key in ("allOf", *_ALTERNATIVES) for part in _dicts(schema.get(key))]
@@ -81,7 +81,7 @@ class _Cleaning:
         self._count()
         if len(seen) > 4 * _DEEPEST:
             raise TooLarge
-        if not isinstance(given, Mapping):  # `true`, or something that is no schema
+        if not isinstance(given, Mapping):  # `true`, or something that is not a schema
             return {}
         schema, seen = self._followed(cast(Schema, given), seen)
         if schema is None or len(seen) > _DEEPEST:
@@ -136,11 +136,11 @@ class _Cleaning:
             cleaned["items"] = self._node(schema.get("items"), seen)
 
     def _followed(self, schema: Schema, seen: tuple[str, ...]) -> tuple[Schema | None, tuple[str, ...]]:
-        """The schema that a reference stands for; None where it has been entered already, or leads elsewhere."""
+        """The schema that a reference points to; None if we are inside it already, or if it is not local."""
         reference = schema.get("$ref")
         if reference is None:
             return schema, seen
-        if reference in seen:  # recursive: one level is enough for a model to see what it is
+        if reference in seen:  # recursive: one level is enough for a model to understand it
             return None, seen
         found = self._resolved(schema, ())
         return found, (*seen, str(reference))
@@ -166,7 +166,7 @@ class _Cleaning:
         return cast(Schema, at) if isinstance(at, Mapping) else None
 
     def _count(self) -> None:
-        """References may lead back, so that a few bytes would be gone through for ever."""
+        """Limits the total work, because a few bytes of references could expand without end."""
         self._spend(16)
         self._nodes += 1
         if self._nodes > _MOST_NODES:

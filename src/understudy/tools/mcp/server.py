@@ -1,4 +1,4 @@
-"""One of the user's servers, in one conversation: started, started again after a crash, its tools listed, called."""
+"""One of the user's servers, in one conversation: started, restarted after a crash, its tools listed, called."""
 
 import asyncio
 import logging
@@ -32,7 +32,7 @@ _HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
 
 class Server:
-    """`on_question` is told what the server wants to ask the user by itself, which is declined."""
+    """`on_question` is called when the server wants to ask the user something by itself, which is declined."""
 
     def __init__(
         self, settings: McpServer, make_way: Callable[[], Way], roots: tuple[str, ...], redact: Callable[[str], str]
@@ -40,9 +40,9 @@ class Server:
         self.settings = settings
         self.name = settings.name
         self.tools: tuple[RemoteTool, ...] = ()
-        self.error: str | None = settings.problem  # why it is not ready; None while it starts, and once it is
+        self.error: str | None = settings.problem  # why it is not ready; None while it starts, and once it is ready
         self.has_resources = False
-        self.changed = False  # its list of tools has, by its own word
+        self.changed = False  # the server said that its list of tools has changed
         self.redact = redact
         self.on_question: Callable[[str], None] | None = None
         self._make_way = make_way
@@ -55,7 +55,7 @@ class Server:
 
     @property
     def available(self) -> bool:
-        """Its tools are known. Should it have ended since, the next call starts it again."""
+        """Its tools are known. If it has ended since, the next call starts it again."""
         return self.error is None and self._listed
 
     @property
@@ -67,7 +67,7 @@ class Server:
         return self._starting is not None and not self._starting.done()
 
     def begin(self) -> None:
-        """Start it, unless it runs, is starting, or has ended too often just now. Returns at once."""
+        """Start it, unless it runs, is starting, or has ended too often recently. Returns at once."""
         if self.settings.problem is not None or self.starting or self.ready or self._closed:
             return
         now = time.monotonic()
@@ -81,7 +81,7 @@ class Server:
         self._starting = asyncio.create_task(self._start(), name=f"starting {self.name}")
 
     async def started(self, seconds: float | None = None) -> None:
-        """Wait until it is ready or has failed, or for so long."""
+        """Wait until it is ready or has failed, or for at most `seconds`."""
         if self._starting is not None:
             await asyncio.wait([self._starting], timeout=seconds)
 
@@ -109,14 +109,14 @@ class Server:
             self._listed = False
             if session is not None:
                 await session.close()
-        except ValueError as error:  # a variable that is not set, a header that cannot be sent
+        except ValueError as error:  # a variable that is not set, or a header that cannot be sent
             self.error = self.redact(str(error))
-        except Exception as error:  # a fault of ours, which must not look as if it were still starting
+        except Exception as error:  # a bug of ours, which must not look as if the server were still starting
             logger.exception("starting the MCP server %s failed", self.name)
             self.error = f"it could not be started: {type(error).__name__}"
 
     async def refresh(self) -> bool:
-        """Read the list again. True where it is another one. A list that cannot be read leaves the old one."""
+        """Read the list again. True if it has changed. If it cannot be read, the old list stays."""
         self.changed = False
         session = self._session
         if session is None or not self.ready:
@@ -131,9 +131,9 @@ class Server:
         return different
 
     async def call(self, tool: RemoteTool, arguments: Mapping[str, Any], on_progress: Progress) -> dict[str, Any]:
-        """Raises `Lost`, `NoAnswerInTime` or `Refused`. Never tried twice: what a lost call has done is not known.
+        """Raises `Lost`, `NoAnswerInTime` or `Refused`. Never retried, because we do not know what a lost call has done.
 
-        A tool that is another one by now is not called: it was offered, judged and perhaps approved as what it was.
+        A tool whose description has changed is not called: it was offered, judged and perhaps approved with the old one.
         """
         session = await self._living()
         if self.changed:
@@ -182,7 +182,7 @@ class Server:
                 tool = self._read_tool(raw, left, found)
                 if tool is None:
                     continue
-                await asyncio.sleep(0)  # its parameters may take a while to go through, and others wait
+                await asyncio.sleep(0)  # its parameters may take long to process, and others wait
                 left -= len(tool.definition)
                 found[tool.name] = tool
                 if len(found) >= MOST_TOOLS:
@@ -194,7 +194,7 @@ class Server:
         return _sorted(found)
 
     def _read_tool(self, raw: object, room: int, known: Container[str]) -> RemoteTool | None:
-        """None for what is no tool, is known already, or is one that the user does not want."""
+        """None if it is not a tool, is a duplicate, or is not wanted by the user."""
         match raw:
             case {"name": str(name)} if name and len(name) <= 1_000 and name not in known and self.settings.has_tool(name):
                 fields = cast(dict[str, Any], raw)

@@ -1,4 +1,4 @@
-"""The servers of one conversation: started together, and their tools offered under names that no two share."""
+"""The servers of one conversation: started together, and their tools offered under unique names."""
 
 import asyncio
 import hashlib
@@ -23,25 +23,25 @@ from understudy.tools.mcp.session import Way
 from understudy.tools.mcp.stdio import Program, RunsPrograms
 
 PREFIX = "mcp__"
-LONGEST = 64  # what providers take
+LONGEST = 64  # as long as providers accept
 _HASH = 12
 _ODD = re.compile(r"[^A-Za-z0-9_-]")
 _BETWEEN = re.compile(r"[^a-z0-9]+")
 
-Tool = tuple[str, str]  # server and tool, as they call themselves
+Tool = tuple[str, str]  # names of server and tool, as they call themselves
 
 
 def offered_names(tools: Iterable[Tool], taken: Iterable[str] = ()) -> dict[str, Tool]:
     """The tool behind each offered name. `taken` are names of our own tools.
 
-    What is too long, or would be the same as another, ends in a hash of the names as the server has them. So a tool keeps its
-    name whichever others there are, unless one comes that would be called the same.
+    A name that is too long, or would equal another, ends in a hash of the server's and tool's own names. So a tool keeps its name
+    whichever other tools exist, unless a new one would get the same.
     """
     distinct = list(dict.fromkeys(tools))
     plain = {tool: f"{PREFIX}{_plain(tool[0])}__{_plain(tool[1])}" for tool in distinct}
     counts: dict[str, int] = {}
     for name in (*plain.values(), *taken):
-        counts[name.lower()] = counts.get(name.lower(), 0) + 1  # some providers take no two that differ by case only
+        counts[name.lower()] = counts.get(name.lower(), 0) + 1  # some providers reject names that differ only in case
     named: dict[str, Tool] = {}
     for tool, name in plain.items():
         unique = counts[name.lower()] == 1 and len(name) <= LONGEST
@@ -59,11 +59,11 @@ def _with_hash(name: str, tool: Tool) -> str:
 
 
 class Spellings:
-    """Which tool a call means, whatever way its name is spelled."""
+    """Finds which tool a call means, however its name is spelled."""
 
     def __init__(self, named: Mapping[str, Tool]) -> None:
         self._named = named
-        self._known: dict[str, Tool | None] = {}  # None: it could be several
+        self._known: dict[str, Tool | None] = {}  # None: ambiguous
         self._exact: dict[str, Tool | None] = {}
         for offered, (server, tool) in named.items():
             for exact in (f"{PREFIX}{server}__{tool}", f"{server}__{tool}"):
@@ -73,7 +73,7 @@ class Spellings:
                 _note(self._known, spelling, (server, tool))
         full = frozenset(self._known)
         for server, tool in named.values():
-            if (bare := _squeezed(tool)) and bare not in full:  # without its server, where only one has such a tool
+            if (bare := _squeezed(tool)) and bare not in full:  # without the server's name, if only one server has such a tool
                 _note(self._known, bare, (server, tool))
 
     def find(self, name: str) -> Tool | None:
@@ -93,7 +93,7 @@ def _squeezed(name: str) -> str:
     return _BETWEEN.sub("_", name.lower()).strip("_")
 
 
-# What a program needs to know of the user's surroundings. Everything else has to be named by the user.
+# What a program needs to know of the user's environment. The user has to name everything else.
 _PASSED_ON = names("""
     HOME LOGNAME USER USERNAME PATH SHELL TERM TZ TMPDIR TMP TEMP LANG LANGUAGE
     SSL_CERT_FILE SSL_CERT_DIR REQUESTS_CA_BUNDLE CURL_CA_BUNDLE NODE_EXTRA_CA_CERTS
@@ -109,21 +109,21 @@ class Servers:
     def __init__(self, servers: Iterable[Server], taken: frozenset[str]) -> None:
         self.servers = {server.name: server for server in servers}
         self.offered: tuple[ToolSpec, ...] = ()
-        self.told: ServersChecked | None = None  # what those who watch know of them
+        self.told: ServersChecked | None = None  # what was last shown to viewers
         self._taken = taken
         self._tools: dict[tuple[str, str], RemoteTool] = {}
-        self._names: dict[tuple[str, str], str] = {}  # under which each is offered
+        self._names: dict[tuple[str, str], str] = {}  # the offered name of each
         self._spellings = Spellings({})
-        self._shown: object = None  # what `offered` was made of
+        self._shown: object = None  # what `offered` was made from
 
     def begin(self) -> None:
         for server in self.servers.values():
             server.begin()
 
     async def wait(self, seconds: float) -> str | None:
-        """Until all are ready or have failed, or for so long; required ones as long as they may take to start.
+        """Wait until all are ready or have failed, or for at most `seconds`; for required ones as long as their own limit allows.
 
-        Returns why a required one is not there.
+        Returns why a required server is missing.
         """
         deadline = time.monotonic() + seconds
         for server in self.servers.values():
@@ -137,12 +137,12 @@ class Servers:
         return f"required MCP servers failed to start: {reasons}"
 
     async def refresh(self) -> None:
-        """Read the lists again that have changed by their server's own word."""
+        """Read the lists again of servers that reported a change."""
         changed = [server for server in self.servers.values() if server.changed]
         await asyncio.gather(*(server.refresh() for server in changed))
 
     def update(self) -> bool:
-        """Offer what the servers have now. True where that is something else than before."""
+        """Offer what the servers have now. True if that has changed."""
         tools = [tool for server in self.servers.values() if server.available for tool in server.tools]
         shown = tools, any(server.available and server.has_resources for server in self.servers.values())
         if shown == self._shown:
@@ -163,7 +163,7 @@ class Servers:
         return None if found is None else self._tools.get(found)
 
     def name_of(self, tool: RemoteTool) -> str:
-        """Under which it was offered at the last `update`."""
+        """The name under which the last `update` offered it."""
         return self._names[tool.server, tool.name]
 
     def checked(self) -> ServersChecked:
@@ -183,12 +183,13 @@ def open_servers(
     taken: frozenset[str],
     state_dir: Path,
 ) -> Servers:
-    """Not started yet."""
+    """Servers that are not started yet."""
     return Servers([_server(each, sandbox, cwd, env, containment, state_dir) for each in settings], taken)
 
 
 def _may_be_secret(value: str) -> bool:
-    """Whatever its variable is called: letters and digits, and no path. Ordinary text would miss plain words."""
+    """Guessed from the value, whatever the name: letters and digits, and not a path. Redacting plain words would damage ordinary
+    text."""
     mixed = any(each.isalpha() for each in value) and any(each.isdigit() for each in value)
     return mixed and len(value) >= _SHORTEST_SECRET and not value.startswith(("/", "~", "."))
 
@@ -202,11 +203,11 @@ def _server(
     state_dir: Path,
 ) -> Server:
     secrets = [*secret_values(settings.env), *filter(_may_be_secret, settings.env.values()), *settings.http_headers.values()]
-    secrets += [value.partition(" ")[2] for value in settings.http_headers.values()]  # what follows `Bearer`
+    secrets += [value.partition(" ")[2] for value in settings.http_headers.values()]  # the part after `Bearer`
     secrets += secret_values({name: env.get(name, "") for name in settings.env_vars})
     secrets += [env.get(name, "") for name in (settings.bearer_token_env_var or "", *settings.env_http_headers.values())]
 
-    addresses: list[Address] = []  # the one that is in use
+    addresses: list[Address] = []  # the last one is in use
 
     def without_secrets(text: str) -> str:
         return redact(text, [*secrets, *(secret for address in addresses for secret in address.secrets())])
@@ -229,7 +230,7 @@ def _server(
             containment if settings.sandboxed else None,
         )
         make_way = lambda: Program(sandbox, command)  # noqa: E731
-    roots = (f"file://{quote(cwd)}",) if settings.roots else ()  # some servers take them instead of the folders they are given
+    roots = (f"file://{quote(cwd)}",) if settings.roots else ()  # some servers use these instead of folders in their arguments
     return Server(settings, make_way, roots, without_secrets)
 
 
@@ -241,7 +242,7 @@ def _environment(settings: McpServer, env: Mapping[str, str]) -> dict[str, str]:
 
 
 def _headers(settings: McpServer, env: Mapping[str, str]) -> dict[str, str]:
-    """Raises `ValueError` for a variable that is not set, by its name."""
+    """Raises `ValueError` that names a variable which is not set."""
     headers = dict(settings.http_headers)
     wanted = dict(settings.env_http_headers)
     if settings.bearer_token_env_var is not None:

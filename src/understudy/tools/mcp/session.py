@@ -1,5 +1,5 @@
-"""One run of a server, from its start to its end: the handshake, requests with a time limit, and a guard before the SDK, which
-takes whatever comes.
+"""One run of a server, from start to end: the handshake, requests with a time limit, and a guard in front of the SDK, which would
+accept anything.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _MOST_BITS = 1_000  # of a number
 
 
 class Guard:
-    """Both streams of one session. `problem` says why it was ended here, if it was."""
+    """Filters both streams of one session. `problem` says why it was ended here, if it was."""
 
     def __init__(self, read: Any, write: Any) -> None:
         self.problem: str | None = None
@@ -40,7 +40,7 @@ class Guard:
         self._unanswered: set[int | str] = set()
 
     def passes(self, message: JSONRPCMessage) -> bool:
-        """Whether it is passed on. Raises `AnswerUnread`, which ends the session."""
+        """Whether the message is passed on. Raises `AnswerUnread`, which ends the session."""
         match message:
             case JSONRPCRequest():
                 self._unanswered.add(message.id)
@@ -61,11 +61,11 @@ class Guard:
 
 
 class AnswerUnread(Exception):
-    """What we answered is not read."""
+    """The server does not read our answers."""
 
 
 def _is_endless(message: JSONRPCNotification) -> bool:
-    """Progress beyond what a float holds, over which the SDK would end the session."""
+    """Whether it reports progress too large for a float, for which the SDK would end the session."""
     return any(isinstance(value, int) and value.bit_length() > _MOST_BITS for value in (message.params or {}).values())
 
 
@@ -124,7 +124,7 @@ Heard = Callable[[str, Mapping[str, Any]], None]
 
 
 class Way(Protocol):
-    """How messages get to a server and back."""
+    """Carries messages to a server and back."""
 
     def streams(self) -> AbstractAsyncContextManager[Any, bool | None] | AsyncGenerator[Any]: ...
 
@@ -136,7 +136,7 @@ class Refused(Exception):
 
 
 class Lost(Exception):
-    """The server is gone, or was never there."""
+    """The server is gone, or could not be reached."""
 
 
 class NoAnswerInTime(Exception):
@@ -144,7 +144,7 @@ class NoAnswerInTime(Exception):
 
 
 class OtherServerSession:
-    """`heard` is told what the server says by itself: notifications, and questions, which are declined."""
+    """`heard` is called with what the server sends by itself: notifications, and questions, which are declined."""
 
     def __init__(self, way: Way, roots: tuple[str, ...], heard: Heard) -> None:
         self._way = way
@@ -192,7 +192,7 @@ class OtherServerSession:
     async def request(
         self, method: str, params: Mapping[str, Any], seconds: float | None, on_progress: Progress | None = None
     ) -> dict[str, Any]:
-        """Raises `Lost`, `NoAnswerInTime` or `Refused`. A request that is given up is cancelled at the server, without waiting."""
+        """Raises `Lost`, `NoAnswerInTime` or `Refused`. If we stop waiting, the server is told to cancel; nobody waits for that."""
         if self._dispatcher is None or self.over:
             raise Lost(self.why_over())
         call = asyncio.create_task(self._ask(method, params, on_progress))
@@ -227,7 +227,7 @@ class OtherServerSession:
         except MCPError as error:
             if error.code == CONNECTION_CLOSED:
                 if error.message == "Connection closed":
-                    await asyncio.wait([self._task], timeout=_CLOSE_SECONDS)  # it knows why
+                    await asyncio.wait([self._task], timeout=_CLOSE_SECONDS)  # the task knows the reason
                 raise Lost(self.why_over()) from None
             if error.message == "Session terminated":
                 self._task.cancel()
@@ -256,7 +256,7 @@ class OtherServerSession:
                     await tasks.start(dispatcher.run, self._on_request, self._on_notify)
                     if not self._up.done():
                         self._up.set_result(None)
-        except Exception:  # whatever ended it is told by `why_ended`
+        except Exception:  # `why_ended` says what ended it
             pass
         finally:
             if not self._up.done():
@@ -281,5 +281,5 @@ class OtherServerSession:
         self._tell(method, params)
 
     def _tell(self, method: str, params: Mapping[str, Any] | None) -> None:
-        with suppress(Exception):  # its own fault, and it must not end the session
+        with suppress(Exception):  # an error of the listener, which must not end the session
             self._heard(method, params or {})

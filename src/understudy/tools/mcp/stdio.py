@@ -1,5 +1,5 @@
-"""The way to a server that is a program: JSON-RPC messages as lines on its pipes. It runs through the sandbox's helper, so that
-nothing of it outlives us, however we end."""
+"""Runs a server that is a program: JSON-RPC messages as lines on its pipes. The sandbox's helper runs it, so that nothing of it
+outlives us, however we end."""
 
 import asyncio
 import math
@@ -17,7 +17,7 @@ from understudy.sandbox.spec import Command, CommandResult
 from understudy.tools.mcp.reading import MOST_JUNK, MOST_LINE, MOST_UNREAD, MOST_UNSENT, read_message
 
 _STDERR_KEPT = 2048
-_GRACE_SECONDS = 0.5  # to end by itself once its input is closed
+_GRACE_SECONDS = 0.5  # to end by itself after its input was closed
 
 Streams = tuple["_Messages", MemoryObjectSendStream[SessionMessage]]
 
@@ -27,7 +27,7 @@ class RunsPrograms(Protocol):
 
 
 class Program:
-    """A server's process. `why_ended` tells, once it is gone."""
+    """A server's process. Once it is gone, `why_ended` says why."""
 
     def __init__(self, sandbox: RunsPrograms, command: Command) -> None:
         self._sandbox = sandbox
@@ -41,9 +41,9 @@ class Program:
 
     @asynccontextmanager
     async def streams(self) -> AsyncGenerator[Streams]:
-        """However this is left, the process has ended and all that it started with it."""
+        """However this is left, the process has ended, and all that it started."""
         incoming, lines = anyio.create_memory_object_stream[bytes](math.inf)
-        write, outgoing = anyio.create_memory_object_stream[SessionMessage](MOST_UNSENT)  # who sends more waits
+        write, outgoing = anyio.create_memory_object_stream[SessionMessage](MOST_UNSENT)  # whoever sends more has to wait
         theirs, ours = os.pipe()
         os.set_blocking(ours, False)
         self._incoming = incoming
@@ -57,7 +57,7 @@ class Program:
             writing.cancel()
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([writing])
-            os.close(ours)  # the polite way to say that it is over
+            os.close(ours)  # the polite way to end it
             os.close(theirs)
             try:
                 await asyncio.wait([running], timeout=_GRACE_SECONDS)
@@ -95,7 +95,7 @@ class Program:
     def _take(self, line: bytearray) -> None:
         text = line.strip()
         if not text.startswith(b"{"):
-            return  # what programs print where they should not
+            return  # text that the program printed to the wrong stream
         if len(text) > MOST_LINE:
             raise _Flood(f"it sent a message of more than {MOST_LINE >> 20} MiB")
         waiting = self._incoming.statistics().current_buffer_used
@@ -121,10 +121,10 @@ class Program:
                 except BlockingIOError:
                     await _until_writable(pipe)
                 except OSError:
-                    return  # it is gone, which is told from the other end
+                    return  # the process is gone, which the reading side reports
 
     def why_ended(self) -> str:
-        """In the words of the system where it could not begin; what it said last, where it said anything."""
+        """In the system's words if it could not start; otherwise its last output, if there was any."""
         said = bytes(self._stderr).decode("utf-8", "replace").strip()
         last = f": {said}" if said else ""
         if self.flood is not None:
@@ -139,7 +139,7 @@ class Program:
 
 
 class _Messages:
-    """What has come, read one by one as it is asked for: whoever floods us then costs no more than what is handled."""
+    """Incoming messages, parsed only when asked for, so that a flood costs no more than what is handled."""
 
     def __init__(self, lines: MemoryObjectReceiveStream[bytes], read: Callable[[bytes], SessionMessage | None]) -> None:
         self._lines = lines
@@ -170,7 +170,7 @@ class _Messages:
 
 
 class _Flood(Exception):
-    """More comes than anybody could want."""
+    """The server sends more than anybody could want."""
 
 
 async def _until_writable(pipe: int) -> None:

@@ -1,4 +1,4 @@
-"""The tools of other servers as tools of ours. They hold no server: they ask for a call, which is judged."""
+"""Tools of other servers as tools of ours. They have no access to the server: they ask for a call, which is judged."""
 
 from typing import Any, cast
 
@@ -37,7 +37,7 @@ def resource_tool(name: str) -> Tool | None:
 
 
 def read_arguments(call: FunctionCall) -> dict[str, Any]:
-    """Blank ones are none. Raises `ToolError`."""
+    """Blank arguments count as none. Raises `ToolError`."""
     if not call.arguments.strip():
         return {}
     try:
