@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -56,15 +55,12 @@ async def test_what_a_contained_hook_puts_in_its_place_holds_up_nobody(stage: Ho
 
 
 @pytest.fixture
-def open_folder(tmp_path: Path) -> Generator[Path]:
-    """That a stranger may pass through."""
-    folders = [tmp_path, *list(tmp_path.parents)[:2]]
-    before = [folder.stat().st_mode for folder in folders]
-    for folder in folders:
-        folder.chmod(0o755)
-    yield tmp_path
-    for folder, mode in zip(folders, before, strict=True):
-        folder.chmod(mode)
+def open_folder(tmp_path: Path) -> Path:
+    """That a stranger may pass through. They stay open, since other tests may use the folders above at the same time."""
+    for folder in (tmp_path, *tmp_path.parents):
+        if not folder.stat().st_mode & 0o001:
+            folder.chmod(0o755)
+    return tmp_path
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="shows what a server of root does")
