@@ -1,4 +1,4 @@
-"""`update_plan`: the model tells what it means to do. Nothing is kept but the record."""
+"""`update_plan`: the model tells its plan, which is only recorded."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""The tools there are, and how they are offered to a model. The descriptions are ours, beside this file."""
+"""All tools, and how they are offered to a model. Their descriptions are files in this folder."""
 
 from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
 
 
 class OfferConditions(msgspec.Struct, frozen=True):
-    """What decides how tools are offered to a model."""
+    """What determines how tools are offered to a model."""
 
     policy: ApprovalPolicy
     mode: SandboxMode
     with_plan: bool
     command_seconds: int
-    eyes: bool = True  # the model sees images
-    without: tuple[str, ...] = ()  # names of tools that the model's family is not offered
+    eyes: bool = True  # the model can see images
+    without: tuple[str, ...] = ()  # names of tools that are not offered to the model's family
 
 
 class ToolEntry(msgspec.Struct, frozen=True):
-    """One tool. Its module is imported when a model is at work, not before."""
+    """One tool. Its module is imported only when a model is at work."""
 
-    names: tuple[str, ...]  # the first is offered; a model may use the others too
+    names: tuple[str, ...]  # the first name is offered; a model may also use the others
     module: str
     class_name: str
     spec: Callable[[OfferConditions], ToolSpec | None]  # None: not offered
-    seldom: bool = False  # called: nothing of it is loaded ahead
-    only_reads: bool = False  # it changes nothing and asks nobody, so several calls may run at once
+    seldom: bool = False  # rarely called, so nothing of it is loaded in advance
+    only_reads: bool = False  # changes nothing and asks nobody, so several calls may run at once
 
 
 def _shell(offer: OfferConditions) -> ToolSpec:
@@ -90,7 +90,7 @@ def _request_user_input(offer: OfferConditions) -> ToolSpec:
     return ToolSpec("request_user_input", _text("request_user_input"), _INPUT)
 
 
-# Every tool there is, in the order they are offered. A new one is a line here and a module that goes through `ToolContext`.
+# All tools, in the order in which they are offered. A new one is a line here and a module that acts through `ToolContext`.
 TOOLS = (
     ToolEntry(("shell", "container.exec"), "understudy.tools.commands", "Shell", _shell),
     ToolEntry(("exec_command",), "understudy.tools.commands", "ExecCommand", _exec_command),
@@ -106,12 +106,12 @@ TOOLS = (
 )
 _READING = frozenset(name for entry in TOOLS if entry.only_reads for name in entry.names)
 
-_ACTS = ("understudy.tools.acts.patches", "understudy.tools.acts.commands")  # need policy and sandbox, so they take long to load
+_ACTS = ("understudy.tools.acts.patches", "understudy.tools.acts.commands")  # slow to load: they need policy and sandbox
 
 
-@lru_cache(maxsize=16)  # a model may make up any number of names
+@lru_cache(maxsize=16)  # limited, because a model may invent any number of names
 def find_tool(name: str) -> "Tool | None":
-    """The tool of that name, loaded when it is first asked for; None if there is none."""
+    """The tool of that name, loaded at its first use; None if there is none."""
     entry = next((entry for entry in TOOLS if name in entry.names), None)
     return None if entry is None else getattr(import_module(entry.module), entry.class_name)()
 
@@ -122,7 +122,7 @@ def only_reads(name: str) -> bool:
 
 
 def load_tools() -> Iterator[None]:
-    """Have them, and what they can do, ready before a model calls one, step by step."""
+    """Load the tools and what they can do before a model calls one, step by step."""
     for entry in TOOLS:
         if not entry.seldom:
             find_tool(entry.names[0])
@@ -134,7 +134,7 @@ def load_tools() -> Iterator[None]:
 
 @lru_cache(maxsize=32)
 def offered(offer: OfferConditions) -> tuple[ToolSpec, ...]:
-    """The same for every request of a session, so that a provider can keep the beginning of the prompt."""
+    """Equal for every request of a session, so that a provider can cache the beginning of the prompt."""
     entries = (entry for entry in TOOLS if entry.names[0] not in offer.without)
     return tuple(spec for entry in entries if (spec := entry.spec(offer)) is not None)
 

@@ -1,4 +1,4 @@
-"""`request_user_input`: the model asks the user something, and goes on when it is answered."""
+"""`request_user_input`: the model asks the user something, and continues once it is answered."""
 
 import msgspec
 
@@ -40,7 +40,7 @@ class RequestUserInput:
 
 
 def _checked(params: InputParams) -> tuple[InputQuestion, ...]:
-    """Raises `ToolError` where a person could not be asked that."""
+    """Raises `ToolError` if a person could not be asked that."""
     if not 1 <= len(params.questions) <= MOST_QUESTIONS:
         raise ToolError(f"request_user_input takes 1 to {MOST_QUESTIONS} questions, not {len(params.questions)}")
     questions = tuple(_question(question, number) for number, question in enumerate(params.questions, 1))

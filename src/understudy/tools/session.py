@@ -1,4 +1,4 @@
-"""Commands that may outlive the call that began them: the ones a conversation has, and what of them the model does not know yet.
+"""Commands that may outlive their call: those of a conversation, and the part of their output that the model does not know yet.
 
 They belong to the conversation, not to a turn, and end with the process. Nothing here judges or records: see `long_commands`.
 """
@@ -14,7 +14,7 @@ from understudy.sandbox.control import Control
 from understudy.sandbox.spec import Containment
 from understudy.tools.output import HeadTail, whole_prefix
 
-KEPT_BYTES = 128 * 1024  # of what a command printed since the model was last told, head and tail
+KEPT_BYTES = 128 * 1024  # of new output since the model was last told, head and tail
 BYTES_PER_TOKEN = 4
 DEFAULT_TOKENS = 10_000
 
@@ -26,11 +26,11 @@ class Finished(Protocol):
     denied: bool  # the sandbox seems to have refused something
 
     def why_unstarted(self) -> str | None:
-        """What the model is told where nothing has run."""
+        """What the model is told if nothing was run."""
         ...
 
     def remarks(self) -> list[str]:
-        """What there is to say beside what it printed."""
+        """Remarks to add to what it printed."""
         ...
 
     def failure(self) -> str: ...
@@ -46,7 +46,7 @@ class Unread:
         self._kept.feed(chunk)
 
     def take(self, most_tokens: int, *, more_may_come: bool) -> tuple[str, int]:
-        """The text within this bound, and how many tokens there were of it; from here on it is told."""
+        """The new text within this limit, and how many tokens it had before cutting. It counts as told from now on."""
         kept, self._kept = self._kept, HeadTail(KEPT_BYTES)
         most = min(max(most_tokens, 0) * BYTES_PER_TOKEN, KEPT_BYTES)
         if more_may_come and kept.whole and (begun := _begun_character(kept.head())):
@@ -64,12 +64,12 @@ class Unread:
 
 
 def _begun_character(raw: bytes) -> bytes:
-    """The first bytes of a character whose last are still to come."""
+    """The first bytes of a character whose last bytes have not come yet."""
     return raw[whole_prefix(raw) :]
 
 
 class Session:
-    """One of them, from before it begins until the model knows that it has ended."""
+    """One such command, from before it begins until the model knows that it has ended."""
 
     def __init__(self, number: int, call_id: str, argv: tuple[str, ...], cwd: str, control: Control) -> None:
         self.number = number
@@ -78,14 +78,14 @@ class Session:
         self.cwd = cwd
         self.control = control
         self.unread = Unread()
-        self.outside = False  # a person let it leave the sandbox: what is typed there is asked about too
-        self.bounds: Containment | None = None  # of commands when it began; None: it is not contained
-        self.known = False  # the model was given its number
-        self.line = ""  # what was typed of a line that has not ended
-        self.early_notice = ""  # for the model, should the command still run when its call is answered
+        self.outside = False  # a person let it leave the sandbox, so input for it is asked about, too
+        self.bounds: Containment | None = None  # the containment with which it began; None: not contained
+        self.known = False  # the model was told its number
+        self.line = ""  # the typed part of an unfinished line
+        self.early_notice = ""  # a notice for the model, if the command still runs when its call is answered
         self.ended_by = ""  # why we ended it, if we did
         self.finished: Finished | None = None
-        self.failure: str | None = None  # why nothing more can be said of its end
+        self.failure: str | None = None  # why its end is not known
         self._task: asyncio.Task[Finished] | None = None
         self._idle: asyncio.TimerHandle | None = None
 
@@ -113,12 +113,12 @@ class Session:
         return self._task is not None and self._task.done()
 
     def raise_failure(self) -> None:
-        """What kept it from beginning, for the call that wanted it."""
+        """Raise what kept it from beginning, for the call that wanted it."""
         if self._task is not None and self._task.done() and not self._task.cancelled() and (error := self._task.exception()):
             raise error
 
     async def wait(self, seconds: float, idle_seconds: float) -> None:
-        """Until it has ended, at most so long. It is not idle meanwhile, and for `idle_seconds` after that."""
+        """Wait for its end, at most so long. It does not count as idle meanwhile, nor for `idle_seconds` afterwards."""
         assert self._task is not None
         try:
             with self.control.awaited():
@@ -147,19 +147,19 @@ class Session:
 
 
 class Sessions:
-    """Those of one conversation: the ones that run, and those whose end the model has not been told."""
+    """The commands of one conversation: those that run, and those whose end the model has not been told."""
 
     def __init__(
         self, last_recorded: Callable[[], int], untold: Callable[[int], CommandEnded | None], on_over: Callable[[], None]
     ) -> None:
-        """`last_recorded`: the last number in the log; `untold`: the end of one that no call waited for, by the log.
+        """`last_recorded`: the last number in the log; `untold`: the record of an end that no call waited for, from the log.
 
-        `on_over`: one of them has ended.
+        `on_over` is called when one has ended.
         """
         self._untold = untold
-        self._told: set[int] = set()  # of those that the log has as untold
+        self._told: set[int] = set()  # numbers of those that the log still has as untold
         self._last_recorded = last_recorded
-        self._last = 0  # a number is given out before it is recorded
+        self._last = 0  # a number is assigned before it is recorded
         self.running: dict[int, Session] = {}
         self._over: dict[int, Session] = {}
         self._on_over = on_over
@@ -168,7 +168,7 @@ class Sessions:
         return bool(self.running)
 
     def make(self, call_id: str, argv: tuple[str, ...], cwd: str, control: Control, most: int) -> Session:
-        """Raises `ToolError` where there are too many."""
+        """Raises `ToolError` if there are too many."""
         if len(self.running) >= most:
             listed = ", ".join(f"{session.number} ({_shortened(session.argv)})" for session in self.running.values())
             raise ToolError(
@@ -195,12 +195,12 @@ class Sessions:
         return self.running.get(number) or self._over.get(number)
 
     def forget(self, session: Session) -> None:
-        """The model knows how it ended."""
+        """The model has learned how it ended."""
         self._over.pop(session.number, None)
         self._told.add(session.number)
 
     def take_untold(self, number: int) -> CommandEnded | None:
-        """The end of one that ran in another process, once."""
+        """Report, once, the end of a command that another process ran."""
         ended = None if number in self._told else self._untold(number)
         self._told.add(number)
         return ended

@@ -1,6 +1,6 @@
-"""The editors that have a conversation open, and what is known of the files in them.
+"""The editors that have a conversation open, and what is known about the files in them.
 
-Which files they may be asked for is judged in `acts/looking.py`.
+`acts/looking.py` judges which files they may be asked for.
 """
 
 from collections.abc import Callable
@@ -16,17 +16,17 @@ T = TypeVar("T")
 
 class Editor(Protocol):
     async def text_of(self, path: str) -> str | None:
-        """The text of the file as the editor has it; None where it does not say so soon, or the text is too long."""
+        """The text of the file in the editor; None if it does not answer soon, or the text is too long."""
         ...
 
 
 class UnsavedTexts:
-    """Of one conversation."""
+    """Those of one conversation."""
 
     def __init__(self) -> None:
         self._editors: list[Editor] = []
-        self._versions: dict[str, dict[bytes, None]] = {}  # digests of what the disk is known to have held, by real path
-        self.likely: dict[str, None] = {}  # real paths that were unsaved, or that the user has pointed at: searches ask for these
+        self._versions: dict[str, dict[bytes, None]] = {}  # digests of contents that the disk had, by real path
+        self.likely: dict[str, None] = {}  # real paths that were unsaved, or that the user pointed at: searches ask about these
 
     @property
     def editor(self) -> Editor | None:
@@ -47,7 +47,7 @@ class UnsavedTexts:
         _push(self.likely, path, MOST_PATHS)
 
     def note_on_disk(self, path: str, data: bytes | None) -> None:
-        """The disk holds this, or held it before we changed it."""
+        """The disk contains this, or did before we changed it."""
         if data is None:
             return
         versions = self._versions.pop(path, {})
@@ -57,17 +57,17 @@ class UnsavedTexts:
             del self._versions[next(iter(self._versions))]
 
     def is_outdated(self, path: str, text: str) -> bool:
-        """The editor has what was on the disk earlier: it has not noticed a change yet, and has nothing to save."""
+        """Whether the editor has an earlier content of the disk: it has not noticed a change yet, and has nothing to save."""
         return _digest(text) in self._versions.get(path, {})
 
 
 def normal(text: str) -> str:
-    """Editors keep lines: they have their own line ends, and many do not tell how the last one ends."""
+    """For comparing: editors have line ends of their own, and many do not tell how the last line ends."""
     return text.removeprefix(_BYTE_ORDER_MARK).replace("\r\n", "\n").rstrip("\n")
 
 
 def as_file(text: str, on_disk: str) -> str:
-    """An editor's text as the file would hold it once it is saved: with the file's own mark, line ends and last line end."""
+    """An editor's text as the file would contain it once saved: with the file's own mark, line ends and last line end."""
     made = text.removeprefix(_BYTE_ORDER_MARK)
     with_returns = "\r\n" in on_disk and on_disk.count("\n") == on_disk.count("\r\n")
     if with_returns and "\r\n" not in made:
@@ -82,7 +82,7 @@ def _digest(text: str) -> bytes:
 
 
 def _push(kept: dict[T, None], item: T, most: int) -> None:
-    """As the newest."""
+    """Add as the newest; drop the oldest beyond `most`."""
     kept.pop(item, None)
     kept[item] = None
     while len(kept) > most:

@@ -1,13 +1,13 @@
-"""Changes to files, all of them or none.
+"""Applies changes to files, all of them or none.
 
-Everything is written beside its place first. Then each new file is renamed over the old one, whose content stays at hand
-under a hidden name until all are in place; any failure before that puts back what was. Data reaches the disk before the
-rename, so a power cut leaves the old file or the new one, never an empty one. The directories are not flushed as well:
-that doubles the cost and guards only against losing the rename itself. A process killed between two renames leaves
-the files before them changed: the log says that the patch began, and not that it ended.
+New content is first written to a file beside each place. Then each new file is renamed over the old one, which keeps a hidden
+second name until all are in place; any failure before that restores what was. Data reaches the disk before the rename, so a power
+cut leaves the old file or the new one, never an empty one. The directories are not flushed: that would double the cost and only
+protect the rename itself. If the process is killed between two renames, the earlier files stay changed: the log then says that the
+patch began, but not that it ended.
 
-What may be changed is what a command could change: a file that may not be written is not replaced either. One that may be
-written, but not replaced without losing its owner, or whose directory takes no new names, is written in its place instead.
+Only what a command could change is changed: a read-only file is not replaced either. A file that may be written, but would lose its
+owner when replaced, or whose directory accepts no new names, is written in place.
 """
 
 import errno
@@ -37,14 +37,14 @@ _KEPT_FREE = "a command that another server runs in the sandbox is kept from mak
 
 
 class Change(msgspec.Struct, frozen=True):
-    """One path, from what it held when the patch was checked to what it should hold."""
+    """One path: what it contained when the patch was checked, and what it should contain."""
 
     spot: PatchSpot
     before: FileState | None
     after: bytes | None
-    like: str | None = None  # real path of the file whose permissions it takes; None for a file that is new
-    moved: bool = False  # its content goes on elsewhere
-    mode: int | None = None  # permission bits of a new file; None: as the process makes files
+    like: str | None = None  # real path of the file whose permissions it gets; None for a new file
+    moved: bool = False  # its content goes to another file
+    mode: int | None = None  # permission bits of a new file; None: the process's defaults
 
     @property
     def failure(self) -> str:
@@ -54,7 +54,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 def commit_changes(changes: Sequence[Change], places: Places | None = None) -> tuple[str, ...]:
-    """The directories that were made on the way. Raises `PatchError` with the reason on one line, and then nothing has changed."""
+    """Returns the directories that it made. Raises `PatchError` with the reason on one line; then nothing has changed."""
 
     def commit() -> tuple[str, ...]:
         with Door(places) as door:
@@ -83,7 +83,7 @@ def _commit(changes: Sequence[Change], work: "_Transaction") -> tuple[str, ...]:
 
 
 def remove_empty_folders(folders: Iterable[str], places: Places | None = None) -> None:
-    """Those that are not empty, or not folders any more, stay."""
+    """Those that are not empty, or no longer folders, stay."""
 
     def remove() -> None:
         with Door(places) as door:
@@ -98,7 +98,7 @@ def remove_empty_folders(folders: Iterable[str], places: Places | None = None) -
 
 class _Staged(msgspec.Struct, frozen=True):
     change: Change
-    temporary: str  # hidden name of the new content, beside its place; empty: it is written in its place
+    temporary: str  # hidden name of the new content, beside its place; empty: it is written in place
 
 
 class _Backup(msgspec.Struct, frozen=True):
@@ -109,10 +109,10 @@ class _Backup(msgspec.Struct, frozen=True):
 
 class _Transaction:
     def __init__(self, door: Door, *, keeps_special_bits: bool) -> None:
-        """`keeps_special_bits`: a file that runs with its owner's rights stays one; when a command writes to it, it does not."""
+        """`keeps_special_bits`: a set-user-id file stays one; when a command writes to it, it does not."""
         self._door = door
         self._keeps_special_bits = keeps_special_bits
-        self._undo: list[tuple[str, Callable[[], None]]] = []  # what could be left undone, and how to undo it
+        self._undo: list[tuple[str, Callable[[], None]]] = []  # names of changes that may have to be undone, and how
         self._staged: list[_Staged] = []
         self._removals: list[Change] = []
         self._identities: dict[str, tuple[int, int, int, int]] = {}
@@ -120,7 +120,7 @@ class _Transaction:
         self.made: list[str] = []  # directories
 
     def stage(self, change: Change) -> None:
-        """See that the place is as it was, and write the new content beside it."""
+        """Check that the place is unchanged, and write the new content beside it."""
         if change.after is None:
             self._check(change)
             self._removals.append(change)
@@ -149,7 +149,7 @@ class _Transaction:
             if change.like is not None:
                 self._copy_permissions(change.like, descriptor, keeps_owner=change.like == change.spot.real)
             elif change.mode is not None:
-                os.fchmod(descriptor, change.mode & 0o777)  # never set-user-id: it may have been another user's file
+                os.fchmod(descriptor, change.mode & 0o777)  # never set-user-id, because it may have been another user's file
             _flush(descriptor)
         except PermissionError:
             self._undo.pop()
@@ -173,7 +173,7 @@ class _Transaction:
                     os.rename(staged.temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
 
     def _open_to_write(self, change: Change) -> int:
-        """Raises OSError where a command could not write to it. A program that is being executed can be replaced all the same."""
+        """Raises OSError if a command could not write to it. A program that is running cannot be written, but can be replaced."""
         directory, name = self._door.parent(change.spot.real)
         try:
             return os.open(name, _WRITE_OLD, dir_fd=directory)
@@ -183,7 +183,7 @@ class _Transaction:
             return os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
 
     def _write_over(self, change: Change) -> None:
-        """In place: somebody who reads it meanwhile may see half of each."""
+        """Write in place; anyone who reads it meanwhile may see half of each version."""
         before, after = change.before and change.before.data, change.after
         assert before is not None
         assert after is not None
@@ -209,7 +209,7 @@ class _Transaction:
                 self._keep_old(change, away=True)
 
     def check_untouched(self) -> None:
-        """Someone who had a file open may have written to it while it was replaced."""
+        """A program that had the file open may have written to it while it was replaced."""
         for backup in self._backups:
             directory, _ = self._door.parent(backup.change.spot.real)
             with _reported_as(backup.change.failure):
@@ -224,7 +224,7 @@ class _Transaction:
                 logger.warning("a patch is applied, but %s remains beside %s: %s", backup.name, backup.change.spot.real, error)
 
     def roll_back(self) -> list[str]:
-        """Undo in reverse order. Returns what could not be undone, in words."""
+        """Undo in reverse order. Returns what could not be undone, in words for people."""
         unrestored: list[str] = []
         while self._undo:
             subject, step = self._undo.pop()
@@ -252,7 +252,7 @@ class _Transaction:
         directory, name = self._door.parent(change.spot.real)
         own = os.stat(temporary, dir_fd=directory, follow_symlinks=False).st_ino
         try:
-            # Unlike a rename this never replaces a file that has just appeared.
+            # Unlike a rename, this never replaces a file that has just appeared.
             os.link(temporary, name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
         except FileExistsError:
             reason = _KEPT_FREE if is_placeholder(name, directory) else _CHANGED
@@ -267,7 +267,7 @@ class _Transaction:
         self._unlink(change, temporary)
 
     def _keep_old(self, change: Change, *, away: bool = False) -> None:
-        """Give the old file a second, hidden name (`away`: only that one), and see that it is the one that was checked."""
+        """Give the old file a second, hidden name (with `away`, only that one), and check that it is the file that was checked."""
         directory, name = self._door.parent(change.spot.real)
         backup = _hidden_name()
         self._undo.append((change.spot.real, lambda: self._restore(change, backup)))
@@ -289,7 +289,7 @@ class _Transaction:
         directory, name = self._door.parent(change.spot.real)
         with suppress(FileNotFoundError):
             os.rename(backup, name, src_dir_fd=directory, dst_dir_fd=directory)
-            # Two names of one file: then rename does nothing, and the second one is still there.
+            # If both are names of the same file, rename does nothing and keeps the second name.
             os.unlink(backup, dir_fd=directory)
 
     def _take_back(self, change: Change, own: int) -> None:
@@ -321,7 +321,7 @@ class _Transaction:
                 mode &= ~_SPECIAL_BITS
             if (info.st_uid, info.st_gid) != (own.st_uid, own.st_gid):
                 _copy_owner(info, descriptor, all_of_it=keeps_owner or bool(mode & _SPECIAL_BITS))
-            os.fchmod(descriptor, mode)  # after the owner, since a change of owner clears bits
+            os.fchmod(descriptor, mode)  # after the owner, because changing the owner clears bits
             _copy_attributes(source, descriptor)
         finally:
             os.close(source)

@@ -1,12 +1,12 @@
 """The new text of an updated file. Pure.
 
-What a chunk does not name stays as it was, byte for byte: line endings of every kind, a byte order mark, a missing
-final newline. Lines a chunk names are written as the patch spells them; added ones take the file's first line ending.
+Text that no chunk names stays as it was, byte for byte: line endings of every kind, a byte order mark, a missing final newline.
+Lines in a chunk are written as the patch spells them; added lines get the file's first line ending.
 
-Where in a file the lines of a chunk stand. Pure, and bounded: hostile files and patches cost seconds at worst.
+Also finds a chunk's lines in a file. Pure, and limited: hostile files and patches cost seconds at worst.
 
-Each line becomes one character, equal lines the same one, so that looking for a run of lines is looking for a
-substring: the interpreter's own search, which is linear where a loop over candidates would be quadratic.
+Each distinct line becomes one character, so that searching for lines is searching for a substring: the interpreter's own search is
+linear, where a loop over candidates would be quadratic.
 """
 
 import re
@@ -19,7 +19,7 @@ from understudy.errors import PatchError
 from .grammar import WHITESPACE, Chunk
 
 MAX_LINES = 1_000_000  # one character for each distinct line; Unicode has 1,114,112
-_MAX_WORK = 2_000_000_000  # characters compared, at most; about a nanosecond each
+_MAX_WORK = 2_000_000_000  # characters compared at most; about a nanosecond each
 
 _DASHES = (*range(0x2010, 0x2016), 0x2212)
 _SINGLE_QUOTES = range(0x2018, 0x201C)
@@ -34,7 +34,7 @@ _PLAIN = {
 
 
 class TooMuchWork(PatchError):
-    """The lines may be there, but finding them would take too long."""
+    """The lines may exist, but finding them would take too long."""
 
 
 def _exact(line: str) -> str:
@@ -54,13 +54,13 @@ def _folded(line: str) -> str:
     return stripped if stripped.isascii() else stripped.translate(_PLAIN)
 
 
-# From strict to lenient. Each is tried over the whole range before the next, so that an exact match further down wins
-# over a loose one further up.
+# From strict to lenient. Each is tried over the whole range before the next, so that an exact match further down wins over an
+# approximate one further up.
 _PASSES: tuple[Callable[[str], str], ...] = (_exact, _without_trailing_blanks, _stripped, _folded)
 
 
 class LineIndex:
-    """The lines of one file, ready to be searched many times."""
+    """The lines of one file, prepared for many searches."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         if len(lines) > MAX_LINES:
@@ -70,7 +70,7 @@ class LineIndex:
         self._work = 0
 
     def seek(self, pattern: Sequence[str], start: int, *, at_end: bool = False) -> int | None:
-        """The index of the first run of lines equal to `pattern` at or after `start`; None where there is none.
+        """The index of the first run of lines equal to `pattern`, at or after `start`; None if there is none.
 
         Raises `TooMuchWork`.
         """
@@ -97,7 +97,7 @@ class LineIndex:
             return None
         found = encoded.text.find(needle, start)
         reached = found if found >= 0 else len(encoded.text)
-        # Short needles are searched without the linear algorithm, and can cost their length at every place.
+        # The interpreter searches short texts by another algorithm, which can cost their length at every place.
         self._work += max(0, reached - start) * min(len(needle), 100) + len(needle)
         if self._work > _MAX_WORK:
             raise TooMuchWork("its lines repeat so often that finding the place to change takes too long; use smaller chunks")
@@ -112,7 +112,7 @@ class _EncodedLines:
         self.text = "".join(map(self._characters.__getitem__, normals))
 
     def encode(self, pattern: Sequence[str]) -> str | None:
-        """None if one of the lines stands nowhere in the file."""
+        """None if one of the lines is nowhere in the file."""
         try:
             return "".join([self._characters[self._normal(line)] for line in pattern])
         except KeyError:
@@ -121,17 +121,17 @@ class _EncodedLines:
 
 _BYTE_ORDER_MARK = "\ufeff"
 _LINE_END = re.compile("(\r\n|\n|\r)")
-_MAX_QUOTED = 8_000  # characters of missing lines that are repeated to the model, which wrote them itself
+_MAX_QUOTED = 8_000  # characters of missing lines that are quoted to the model, which wrote them itself
 
 
 class _Lines(msgspec.Struct, frozen=True):
     texts: list[str]
-    ends: list[str]  # as many; only the last can be empty
+    ends: list[str]  # one per line; only the last can be empty
     mark: str
 
     @property
     def new_end(self) -> str:
-        """The file's first ending. A carriage return alone is one only where the file has no other: else it is a stray."""
+        """The file's first line ending. A single carriage return counts only if the file has no other ending."""
         return next((end for end in self.ends if "\n" in end), "\r" if "\r" in self.ends else "\n")
 
     @property
@@ -142,11 +142,11 @@ class _Lines(msgspec.Struct, frozen=True):
 class _Edit(msgspec.Struct, frozen=True):
     start: int
     length: int
-    marked: list[tuple[str, str]]  # " " kept, "-" removed, "+" added, each with its text
+    marked: list[tuple[str, str]]  # lines with marks: " " kept, "-" removed, "+" added
 
 
 def updated_text(text: str, chunks: Sequence[Chunk], shown_path: str) -> str:
-    """`text` with every chunk applied. Raises `PatchError` where one has no place in it."""
+    """`text` with every chunk applied. Raises `PatchError` if a chunk does not match."""
     lines = _split(text)
     try:
         edits = _locate(lines, chunks, shown_path)
@@ -197,9 +197,9 @@ def _marked(chunk: Chunk, byte_order_mark: str) -> list[tuple[str, str]]:
     for line in chunk.lines:
         mark, text = (line[0], line[1:]) if line else (" ", "")
         if byte_order_mark:
-            text = text.removeprefix(byte_order_mark)  # the file's own is kept apart and written once
+            text = text.removeprefix(byte_order_mark)  # the file's own mark is kept apart and written once
         if mark != "+" and "\r" in text:
-            marked.extend((mark, piece) for piece in text.split("\r"))  # the file's lines were split there too
+            marked.extend((mark, piece) for piece in text.split("\r"))  # the file's lines were split at these, too
         else:
             marked.append((mark, text))
     return marked
@@ -224,7 +224,7 @@ def _place(index: LineIndex, marked: list[tuple[str, str]], at: int, *, at_end: 
 
 
 def _without_trailing_blank(marked: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """An empty last line that is not in the file is most often the gap before the next chunk: leave it out on both sides."""
+    """An empty last line that the file lacks is usually the gap before the next chunk: leave it out on both sides."""
     shorter = list(marked)
     last_old = max(position for position, (mark, _) in enumerate(shorter) if mark != "+")
     if shorter[last_old][0] == "-":
@@ -247,7 +247,7 @@ def _rebuild(lines: _Lines, edits: list[_Edit]) -> str:
     copied = 0
     added_last = False
     for edit in sorted(edits, key=lambda edit: edit.start):
-        # An addition at the end of the file can fall inside the lines a later chunk replaces: it goes after them.
+        # Lines added at the end of the file may be in the middle of what a later chunk replaces; they go after that.
         start = max(edit.start, copied)
         if copied < start:
             texts += lines.texts[copied:start]

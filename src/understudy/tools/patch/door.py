@@ -1,7 +1,7 @@
-"""The one door to files: how their content is read for a change, and how directories are opened on the way.
+"""Reads and opens files for changes: the only way to do so. `commit` writes.
 
-Every component is opened without following links, from the root of the file system down, and only regular files are
-touched. So what was judged by its path is what gets changed, whatever is swapped in between. `commit` writes.
+Every part of a path is opened without following links, from the root of the file system down, and only regular files are touched.
+So what was judged by its path is what gets changed, even if another program exchanges something meanwhile.
 """
 
 import errno
@@ -23,9 +23,9 @@ T = TypeVar("T")
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 _MAX_OPEN_DIRECTORIES = 64  # a patch over many directories must not use up the descriptors of the whole server
-# O_PATH (Linux) also passes through directories that may be entered but not listed.
+# O_PATH (Linux) also works for directories that may be entered but not listed.
 _DIRECTORY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# O_NONBLOCK: opening a FIFO that was swapped in must not hang.
+# O_NONBLOCK: opening a FIFO that has replaced the file must not block.
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
@@ -34,25 +34,25 @@ class NotPlain(PatchError):
 
 
 class Masked(NotPlain):
-    """Neither the model nor a patch may know what is in it. No question is put: the question itself would show it."""
+    """Neither the model nor a patch may learn what is in it. No question is asked, because the question would show it."""
 
     def __init__(self, path: str) -> None:
         super().__init__(f"{path} is masked: it can be neither read nor changed")
 
 
 class FileState(msgspec.Struct, frozen=True):
-    """What a path held when it was looked at."""
+    """What a path contained when it was looked at."""
 
-    data: bytes | None  # None: not read, being too large or not readable
+    data: bytes | None  # None: too large, or not readable
     mode: int  # permission bits
-    identity: tuple[int, int, int, int]  # device, inode, size, time of modification
+    identity: tuple[int, int, int, int]  # device, inode, size, modification time
 
     def same_content(self, now: "FileState") -> bool:
         return self.identity == now.identity if self.data is None else self.data == now.data
 
 
 def act_in(places: Places | None, work: Callable[[], T]) -> T:
-    """All that is done with a door is done by `work`: with the rights that a command has in these places."""
+    """Run `work`, which uses a door, with the rights that a command has in these places."""
     if places is None:
         return work()
     _ = places.judge  # made here, with our own rights
@@ -60,9 +60,9 @@ def act_in(places: Places | None, work: Callable[[], T]) -> T:
 
 
 class Door:
-    """Holds directories open while a patch is read or written; use as a context manager.
+    """Keeps directories open while a patch is read or written; use as a context manager.
 
-    With `places`, a pinned directory has to be the one that was pinned, and what is masked is not opened, whatever its name.
+    With `places`, a pinned directory must still be the one that was pinned, and masked files are not opened under any name.
     """
 
     def __init__(self, places: Places | None = None) -> None:
@@ -79,10 +79,9 @@ class Door:
             os.close(self._open.popitem()[1])
 
     def read(self, real: str) -> FileState | None:
-        """What is at the path now; None for nothing.
+        """What is at the path now; None if nothing is, or only a placeholder of the sandbox.
 
-        What the sandbox puts where nothing is, is nothing. Raises `NotPlain`, `IsADirectoryError`, or `OSError` for what cannot be
-        looked at.
+        Raises `NotPlain`, `IsADirectoryError`, or `OSError` if it cannot be examined.
         """
         try:
             directory, name = self.parent(real)
@@ -96,17 +95,17 @@ class Door:
             return None
 
     def open_file(self, real: str) -> int:
-        """A descriptor of the regular file at the path, for reading. The caller closes it."""
+        """A descriptor for reading the regular file at the path. The caller closes it."""
         directory, name = self.parent(real)
         return self._open_regular(directory, name, real)
 
     def parent(self, real: str, *, on_created: Callable[[str], None] | None = None) -> tuple[int, str]:
-        """The open directory that holds the path, and the name in it. With `on_created`, missing directories are made."""
+        """The open directory that contains the path, and the name in it. With `on_created`, missing directories are made."""
         path, _, name = real.rpartition("/")
         return self.directory(path, on_created=on_created), name
 
     def directory(self, path: str, *, on_created: Callable[[str], None] | None = None) -> int:
-        """The directory, open; valid until many others have been asked for."""
+        """The open directory; valid until many others have been asked for."""
         held = self._open.pop(path, None)
         if held is None:
             held = self._walk(path, on_created)
@@ -160,7 +159,7 @@ class Door:
         return FileState(data, stat.S_IMODE(info.st_mode), identity_of(info))
 
     def _open_regular(self, directory: int, name: str, real: str) -> int:
-        # Looked at before it is opened too: opening some devices has effects.
+        # Checked before it is opened, too, because opening some devices has effects.
         _plain_stat(os.stat(name, dir_fd=directory, follow_symlinks=False), real)
         try:
             descriptor = os.open(name, _READ, dir_fd=directory)
@@ -190,10 +189,10 @@ def _step(directory: int, name: str, reached: str, on_created: Callable[[str], N
             os.mkdir(name, dir_fd=directory)
             on_created(reached)
         except FileExistsError:
-            pass  # made by someone else just now; what it is, the next line finds out
+            pass  # another program has just made it; the next line checks what it is
         return os.open(name, _DIRECTORY, dir_fd=directory)
     except OSError as error:
-        # With O_DIRECTORY a link is "not a directory" on Linux and "too many levels" elsewhere: say which it is.
+        # With O_DIRECTORY, a link is "not a directory" on Linux and "too many levels" elsewhere; find out which it is.
         if error.errno in (errno.ENOTDIR, errno.ELOOP):
             _refuse_link(directory, name, reached)
         raise
@@ -216,7 +215,7 @@ def _plain_stat(info: os.stat_result, real: str) -> os.stat_result:
 
 
 def _read_all(descriptor: int, size: int) -> bytes | None:
-    data = os.read(descriptor, size + 1)  # one more, so that a file that did not grow is read in two calls at most
+    data = os.read(descriptor, size + 1)  # one byte more, so that a file that has not grown is read by two calls at most
     if len(data) == size:
         return data
     pieces = [data]

@@ -1,6 +1,6 @@
-"""The text of a patch, read into operations. Pure: no file is looked at here.
+"""Parses the text of a patch into operations. Pure: looks at no file.
 
-The format and every message are a contract with models that were trained on them.
+Models were trained on this format and on every message, so neither may change.
 """
 
 import msgspec
@@ -15,12 +15,12 @@ UPDATE = "*** Update File: "
 MOVE = "*** Move to: "
 END_OF_FILE = "*** End of File"
 
-# Far above what a model can write in one answer, and small enough that the worst patch within them takes seconds, not minutes.
+# Far more than a model can write in one answer, and so small that the worst patch takes seconds, not minutes.
 MAX_PATCH_BYTES = 16 * 1024 * 1024
 MAX_OPERATIONS = 2_000
 MAX_CHUNKS = 100_000
 
-# Unicode White_Space. `str.strip()` alone would also take the separators U+001C to U+001F, which are content.
+# Unicode White_Space. `str.strip()` alone would also remove the separators U+001C to U+001F, which are content.
 WHITESPACE = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 )
@@ -30,7 +30,7 @@ _NO_LINES = "Update hunk does not contain any lines"
 
 
 class PatchSyntaxError(PatchError):
-    """The text is no patch. `line` counts from 1 at the Begin line; without it the whole text is meant."""
+    """The text is not a patch. `line` counts from 1 at the Begin line; without it, the whole text is meant."""
 
     def __init__(self, detail: str, line: int | None = None) -> None:
         super().__init__(f"invalid patch: {detail}" if line is None else f"invalid hunk at line {line}, {detail}")
@@ -39,7 +39,7 @@ class PatchSyntaxError(PatchError):
 
     @property
     def shell_text(self) -> str:
-        """The same, as the command line program words it."""
+        """The same, in the words of the command line program."""
         return f"Invalid patch: {self.detail}" if self.line is None else f"Invalid patch hunk on line {self.line}: {self.detail}"
 
 
@@ -53,7 +53,7 @@ class DeleteOperation(msgspec.Struct, frozen=True):
 
 
 class Chunk(msgspec.Struct, frozen=True):
-    context: str | None  # a line to find first; the search goes on beneath it
+    context: str | None  # a line to find first; the search continues below it
     lines: tuple[str, ...]  # each with its mark: " ", "-" or "+"; an empty one is an empty context line
     at_end: bool = False  # must match the last lines of the file
 
@@ -72,7 +72,7 @@ class Patch(msgspec.Struct, frozen=True):
 
 
 def parse_patch(text: str) -> Patch:
-    """Raises `PatchSyntaxError`. A patch without operations parses; what to make of it is the caller's matter."""
+    """Raises `PatchSyntaxError`. A patch without operations is valid here; the caller decides about it."""
     _check_size(text)
     lines = [line.removesuffix("\r") for line in text.strip(WHITESPACE).split("\n")]
     reader = _PatchReader(_inner_lines(lines))
@@ -94,7 +94,7 @@ def _check_size(text: str) -> None:
 
 
 def _inner_lines(lines: list[str]) -> list[str]:
-    """The lines between Begin and End. Models also send the here-document around them; that is forgiven."""
+    """The lines between Begin and End. A here-document around them, which models also send, is accepted."""
     complaint = _marker_complaint(lines)
     if complaint and len(lines) >= 4 and lines[0] in _HEREDOC_OPENINGS and lines[-1].endswith("EOF"):
         lines = lines[1:-1]
@@ -113,7 +113,7 @@ def _marker_complaint(lines: list[str]) -> str | None:
 
 
 class _PatchReader:
-    """Walks over the lines between the markers. `_at + 2` is the number of the next line, as a person counts."""
+    """Reads the lines between the markers. `_at + 2` is the number of the next line, as a person counts."""
 
     def __init__(self, lines: list[str]) -> None:
         self._lines = lines

@@ -1,7 +1,7 @@
-"""Whether a command is a call of apply_patch. Nothing else in the command line may be lost by taking it for one.
+"""Recognizes commands that call apply_patch. Nothing else in the command line may get lost.
 
-A script counts only if it is exactly one `apply_patch` with a here-document, behind at most one `cd DIR &&`. A script that
-does more is an ordinary command, and its shell will say that it knows no apply_patch.
+A script counts only if it is exactly one `apply_patch` with a here-document, after at most one `cd DIR &&`. A script that does more
+is an ordinary command, and its shell will report that there is no apply_patch.
 """
 
 import posixpath
@@ -18,7 +18,7 @@ _FLAGS = ("-lc", "-c")
 
 HOW_TO_CALL = 'Call it as ["apply_patch", "*** Begin Patch\\n…\\n*** End Patch\\n"]'
 
-# Words that mean the same to a shell and to us: no expansion, no escape, no glob.
+# Words that mean the same to a shell and to us: without expansions, escapes or globs.
 _CALL = r"""
     [ \t\n]*
     (?:
@@ -39,7 +39,7 @@ class PatchInvocation(msgspec.Struct, frozen=True):
 
 
 class PatchMistake(msgspec.Struct, frozen=True):
-    """A patch was meant, but not called as one; told to the model, and nothing is run."""
+    """The command looks like a patch but is none; the model is told so, and nothing is run."""
 
     reason: str
 
@@ -64,7 +64,7 @@ def _from_script(script: str, cwd: str) -> PatchInvocation | PatchMistake | None
         return PatchMistake(f"this is a patch, not a shell script. {HOW_TO_CALL}")
     if not any(name in script for name in _NAMES):
         return None
-    call = re.match(_CALL, script, re.VERBOSE)  # compiled when first needed: that costs more than the rest of this module
+    call = re.match(_CALL, script, re.VERBOSE)  # compiled at its first use, because that takes longer than importing this module
     if call is None:
         return None
     delimiter: str = call["open"] or call["single"] or call["double"]

@@ -1,4 +1,4 @@
-"""What a patch leaves behind, so that it can be taken back: a digest of every file, and the pieces that it replaced. Pure."""
+"""What must be kept of a patch so that it can be undone: a digest of every file, and the pieces that it replaced. Pure."""
 
 import hashlib
 from collections.abc import Sequence
@@ -8,21 +8,21 @@ from understudy.protocol.records import LeftFile, Piece
 from .commit import Change
 from .unified import changed_blocks
 
-MAX_KEPT = 1024 * 1024  # bytes of what one file held before
+MAX_KEPT = 1024 * 1024  # bytes of one file's old content
 MAX_KEPT_TOGETHER = 4 * 1024 * 1024  # of all files of a patch
-UNREAD = "unread"  # instead of a digest: there was a file, too large to be read or not readable
-_SMALL = 16 * 1024  # replaced as a whole: not worth looking for what stayed the same within it
+UNREAD = "unread"  # instead of a digest, for a file that was too large or not readable
+_SMALL = 16 * 1024  # replaced as a whole: not worth a search for unchanged parts
 
 
 def digest(data: bytes | None) -> str:
-    """Empty for no file."""
+    """Return "" if the file does not exist."""
     if data is None:
         return ""
     return hashlib.sha256(data).hexdigest()
 
 
 def left_files(changes: Sequence[Change]) -> tuple[LeftFile, ...]:
-    """What has to be known of changes that were made, in their order."""
+    """What must be known to undo these changes, in their order."""
     destinations = {change.like: change for change in changes if _moves_here(change)}
     room = MAX_KEPT_TOGETHER
     files: list[LeftFile] = []
@@ -38,7 +38,7 @@ def left_files(changes: Sequence[Change]) -> tuple[LeftFile, ...]:
 
 
 def restored(now: bytes, pieces: Sequence[Piece]) -> bytes:
-    """What stood there before, from what stands there now."""
+    """The old content, made from the new content."""
     parts: list[bytes] = []
     at = 0
     for piece in pieces:
@@ -48,7 +48,7 @@ def restored(now: bytes, pieces: Sequence[Piece]) -> bytes:
 
 
 def replaced_pieces(before: bytes, after: bytes) -> tuple[Piece, ...]:
-    """How to get from `after` to `before`."""
+    """The pieces that turn `after` back into `before`."""
     start = _common(before, after)
     shorter = min(len(before), len(after)) - start
     tail = min(shorter, _common_tail(before, after, shorter))
@@ -92,7 +92,7 @@ def _pieces(change: Change, destination: Change | None) -> tuple[Piece, ...] | N
 
 
 def _common(one: bytes, other: bytes) -> int:
-    """How many bytes are the same at the beginning. By halves, since comparing slices is far faster than a loop."""
+    """How many bytes are equal at the beginning. Halves the range, since comparing slices is far faster than a loop."""
     low, high = 0, min(len(one), len(other))
     while low < high:
         middle = (low + high + 1) // 2
@@ -115,7 +115,7 @@ def _common_tail(one: bytes, other: bytes, most: int) -> int:
 
 
 def _lines(data: bytes) -> list[str]:
-    """As text of one character a byte: that is what the diff compares."""
+    """As text with one character per byte, which the diff compares."""
     return data.decode("latin-1").splitlines(keepends=True)
 
 

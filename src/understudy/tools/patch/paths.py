@@ -1,6 +1,7 @@
-"""What a path in a patch names. Links in the directory the user chose are followed once, here; the model's part never.
+"""What a path in a patch names. Links in the directory that the user chose are followed once, here; links in the model's part
+never.
 
-The path that is shown is the path that is written: what cannot be shown faithfully is refused.
+The path that is shown is the path that is written, so a path that cannot be shown faithfully is refused.
 """
 
 import os
@@ -18,13 +19,13 @@ _LINE_SEPARATORS = frozenset("\u2028\u2029")
 
 
 class PatchSpot(msgspec.Struct, frozen=True):
-    written: str  # as the patch has it
-    shown: str  # absolute; `..` kept, as events have always shown it
-    real: str  # absolute, `..` folded; every component must turn out to be no link
+    written: str  # as in the patch
+    shown: str  # absolute; `..` is kept, as events have always shown it
+    real: str  # absolute, without `..`; no part of it may be a link
 
 
 class Base(msgspec.Struct, frozen=True):
-    """Where relative paths start, and the directories under which absolute ones may be written as the user spells them."""
+    """Where relative paths start, and the directories below which absolute paths may be written in the user's spelling."""
 
     real: str
     anchors: tuple[tuple[str, str], ...]  # (as spelled, real), longest first
@@ -50,7 +51,7 @@ class Base(msgspec.Struct, frozen=True):
 
 
 def resolve_base(base: str, places: Places | None = None) -> Base:
-    """The folders of `places` may be written as the user spells them. Raises `PatchError` if `base` is no directory."""
+    """The folders of `places` may be written in the user's spelling. Raises `PatchError` if `base` is not a directory."""
     pairs = {place.spelled: place.path for place in places.pinned} if places is not None else {}
     spelled = os.path.abspath(base)
     real = pairs.setdefault(spelled, os.path.realpath(base))
@@ -67,7 +68,7 @@ def os_text(error: OSError) -> str:
 
 
 def _without_system_link(path: str) -> str:
-    """`/tmp` and `/var` are links on some systems. The root directory is not the model's to change, so these are followed."""
+    """`/tmp` and `/var` are links on some systems. They are followed, because the model cannot change the root directory."""
     first, slash, rest = path.lstrip("/").partition("/")
     top = "/" + first
     if slash and first not in ("", ".", "..") and os.path.islink(top):

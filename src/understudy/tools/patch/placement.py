@@ -1,8 +1,7 @@
-"""Where the files of a patch stand. Judges paths only and decides nothing: policy does.
+"""In which places the files of a patch are. Only judges paths; policy decides.
 
-Repositories that a patch would plant: git takes any folder with HEAD, objects and refs for one, and does what its config says.
-
-So does the user's own `git status` in there, later, with a program of the model's choice.
+Also finds repositories that a patch would create: git takes any folder with HEAD, objects and refs for one, and obeys its config.
+The user's own `git status` in there would then run a program of the model's choice.
 """
 
 import os
@@ -19,7 +18,7 @@ _OF_A_REPOSITORY = (*_PARTS, "config", "hooks", "commondir")
 
 
 def planted(targets: Iterable[str]) -> frozenset[str]:
-    """Those of the written paths (real and absolute) that would be part of a repository without a `.git`."""
+    """The written paths (real and absolute) that would be part of a repository without a `.git`."""
     written = tuple(targets)
     found: set[str] = set()
     for target in written:
@@ -30,7 +29,7 @@ def planted(targets: Iterable[str]) -> frozenset[str]:
 
 
 def _folders(target: str) -> Iterable[str]:
-    """Folders in which the path would have the name of a repository's part. Case does not matter everywhere."""
+    """Folders in which the path would have the name of a repository's part. Ignores case, because some file systems do."""
     names = target.split("/")
     for index in range(1, len(names)):
         if names[index].casefold() in {part.casefold() for part in _OF_A_REPOSITORY}:

@@ -1,6 +1,6 @@
-"""A patch checked against the disk: what it would change, shown before anything is written.
+"""A patch checked against the disk: what it would change, before anything is written.
 
-The operations are played in order over a picture of the files they name, so the plan holds the net effect on each path.
+The operations are applied in order to a picture of the files in memory, so the plan contains the total effect on each path.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,13 +22,13 @@ from .paths import Base, PatchSpot, os_text, resolve_base
 from .replacing import ReplaceOperation, replaced_text
 from .unified import unified_diff
 
-MAX_TOTAL_BYTES = 256 * 1024 * 1024  # of the files a patch touches, held while it waits for approval
-_MAX_SHOWN_DELETED = 1024 * 1024  # characters of a deleted file that go into the log with the change
+MAX_TOTAL_BYTES = 256 * 1024 * 1024  # of the files of a patch, kept in memory while it waits for approval
+_MAX_SHOWN_DELETED = 1024 * 1024  # characters of a deleted file that go into the log
 
-Unsaved = Mapping[str, str]  # texts that a user has in an editor and has not saved, by real path
+Unsaved = Mapping[str, str]  # unsaved texts from the user's editor, by real path
 Deed = Literal["add", "delete", "update", "move away", "move here"]
 
-# What may follow on what for one and the same file; anything else is most likely a mistake, and is refused.
+# Which operations may follow each other on the same file; any other order is probably a mistake, and is refused.
 _SEQUENCES: frozenset[tuple[Deed, Deed]] = frozenset(
     {
         ("update", "update"),
@@ -41,16 +41,16 @@ _SEQUENCES: frozenset[tuple[Deed, Deed]] = frozenset(
 
 
 class PatchPlan(msgspec.Struct, frozen=True):
-    """What a patch will do. `failure` is a reason known already why applying it will fail."""
+    """What a patch will do. `failure` is a reason, known already, why applying it will fail."""
 
-    changes: dict[str, FileChange]  # by absolute path, as shown
+    changes: dict[str, FileChange]  # by absolute path, in the spelling that is shown
     edits: tuple[Change, ...]
     moves: tuple[tuple[PatchSpot, PatchSpot], ...]
     summary: str
     overwrites: tuple[str, ...]  # existing files that an addition or a move replaces
     failure: str | None
-    places: Places | None = None  # what it was checked against, and is written through
-    unsaved: tuple[str, ...] = ()  # files, as written, of which the changes that a user has not saved are written too
+    places: Places | None = None  # against which it was checked, and through which it is written
+    unsaved: tuple[str, ...] = ()  # files, as written in the patch, whose unsaved changes are written, too
 
     @property
     def is_empty(self) -> bool:
@@ -63,11 +63,11 @@ class PatchPlan(msgspec.Struct, frozen=True):
 
 
 def plan_patch(body: str, base: str, places: Places | None = None, unsaved: Unsaved | None = None) -> PatchPlan:
-    """Check the patch against the files as they are now. Nothing is written.
+    """Check the patch against the files as they are now. Writes nothing.
 
-    Paths in it are relative to `base`. `places` are the conversation's: those may lie behind links that the user chose.
-    What is `unsaved` is what an update starts from; what the disk holds is what it changes.
-    Raises `PatchError`. The deletion of a file that is not there is no error yet: applying reports it.
+    Paths in it are relative to `base`. `places` are the conversation's, which may be behind links that the user chose. An update
+    starts from `unsaved` text if there is any, and changes what is on the disk. Raises `PatchError`. Deleting a missing file is no
+    error here; applying reports it.
     """
     patch = parse_patch(body)
     if not patch.operations:
@@ -78,7 +78,7 @@ def plan_patch(body: str, base: str, places: Places | None = None, unsaved: Unsa
 def plan_replacement(
     operation: ReplaceOperation, base: str, places: Places | None = None, unsaved: Unsaved | None = None
 ) -> PatchPlan:
-    """The same for a change by exact text. Raises `PatchError`."""
+    """The same for a replacement of exact text. Raises `PatchError`."""
     return _plan((operation,), base, places, unsaved)
 
 
@@ -94,19 +94,19 @@ def _plan(
 
     try:
         return act_in(places, look).plan()
-    except PermissionError as error:  # these rights cannot be taken on
+    except PermissionError as error:  # the doer's rights cannot be taken on
         raise PatchError(os_text(error)) from None
 
 
 class Applied(msgspec.Struct, frozen=True):
-    """What has to be known to take it back."""
+    """What must be known to undo it."""
 
     files: tuple[LeftFile, ...]
-    folders: tuple[str, ...]  # made on the way
+    folders: tuple[str, ...]  # made for new files
 
 
 def apply_plan(plan: PatchPlan) -> Applied:
-    """All of the plan's changes or, with a `PatchError` that says why on one line, none."""
+    """Make all of the plan's changes, or none and raise `PatchError` with the reason on one line."""
     if plan.failure:
         raise PatchError(plan.failure)
     changed = [edit for edit in plan.edits if edit.before is None or edit.after is None or edit.before.data != edit.after]
@@ -119,7 +119,7 @@ class _Entry(msgspec.Struct):
 
     spot: PatchSpot
     before: FileState | None
-    data: bytes | None  # what it holds after the operations so far
+    data: bytes | None  # its content after the operations so far
     like: str | None = None
     deeds: list[Deed] = msgspec.field(default_factory=list["Deed"])
     moved_to: "_Entry | None" = None
@@ -162,7 +162,7 @@ class _Picture:
         )
 
     def _spot(self, written: str) -> PatchSpot:
-        """Masked files are refused before anything of them is read: what a patch says of a file tells what is in it."""
+        """Masked files are refused before they are read, because the messages of a patch reveal a file's content."""
         spot = self._base.spot(written)
         if self._places is not None and self._places.judge.masked_by(spot.real) is not None:
             raise Masked(spot.shown)
@@ -176,7 +176,7 @@ class _Picture:
         entry.data = operation.content.encode()
 
     def _replace(self, operation: ReplaceOperation) -> None:
-        """Where there is no file and nothing is to be replaced, one is added."""
+        """Adds a file if there is none and nothing is to be replaced."""
         spot = self._spot(operation.path)
         if not operation.old_text and self._look(spot, "update", None) is None:
             self._add(AddOperation(operation.path, operation.new_text))
@@ -208,8 +208,8 @@ class _Picture:
         source.data, source.moved_to, entry.moved_from = None, entry, source
 
     def _entry(self, spot: PatchSpot, deed: Deed, failure: str | None) -> _Entry:
-        """The entry of a path, after checking that `deed` may be next. With `failure`, what stands there in the way (a
-        directory, or a file in place of a directory) is left for the application to report in these words."""
+        """The entry of a path, after a check that `deed` may come next. With `failure`, an obstacle at the path (a directory, or a
+        file in place of a directory) is not reported here, but in these words when the plan is applied."""
         entry = self._entries.get(spot.real)
         if entry is None:
             before = self._look(spot, deed, failure)
@@ -278,7 +278,7 @@ def _changes(entries: list[_Entry]) -> dict[str, FileChange]:
     changes: dict[str, FileChange] = {}
     for entry in entries:
         if entry.moved_from and entry.moved_from.data is None:
-            continue  # told at the entry it comes from
+            continue  # reported at the entry that it comes from
         changes[entry.spot.shown] = _change(entry)
     return changes
 

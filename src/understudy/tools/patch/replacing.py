@@ -1,6 +1,6 @@
-"""A change of a file by exact text: one passage in place of another. Pure.
+"""Changes a file by exact text: replaces one passage by another. Pure.
 
-Line ends are the file's own: where all of its lines end with CR LF, so do those of both passages.
+Keeps the file's line ends: if all of its lines end with CR LF, so do those of both passages.
 """
 
 import re
@@ -9,7 +9,7 @@ import msgspec
 
 from understudy.errors import PatchError
 
-MOST_PLACES = 5  # that are named where a passage is found too often
+MOST_PLACES = 5  # places that are named if a passage occurs too often
 _NUMBERED = re.compile(r"\s*\d+\t")
 
 
@@ -21,7 +21,7 @@ class ReplaceOperation(msgspec.Struct, frozen=True):
 
 
 def replaced_text(text: str, operation: ReplaceOperation, shown_path: str) -> str:
-    """Raises `PatchError` where the passage is not there, or is there more than once and only one is to be replaced."""
+    """Raises `PatchError` if the passage is missing, or occurs more than once and only one should be replaced."""
     old, new = operation.old_text, operation.new_text
     if not old:
         if text:
@@ -73,7 +73,7 @@ def _without_blanks(text: str) -> str:
 
 
 def _line_at(text: str, at: int) -> int:
-    """The line of the character that is number `at` of those that are not blank."""
+    """The line of the non-blank character number `at`."""
     for number, line in enumerate(text.split("\n"), 1):
         at -= len(_without_blanks(line))
         if at < 0:

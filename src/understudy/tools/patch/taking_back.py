@@ -1,7 +1,7 @@
-"""Patches taken back: planned against the files as they are now, and written through the same door as patches.
+"""Undoes patches: planned against the files as they are now, and written through the same door as patches.
 
-A file goes back to what it was before all of them, or not at all: where it was changed since, or between two of the patches, it
-is left alone, and so are files that were moved from or to it.
+A file is restored to its state before all of them, or not at all: if it was changed since, or between two of the patches, it is
+left alone, and so are files that were moved from or to it.
 """
 
 import stat
@@ -36,7 +36,7 @@ class DonePatch(msgspec.Struct, frozen=True):
 
 
 class Taken(msgspec.Struct):
-    """What came of it."""
+    """The outcome."""
 
     taken_back: list[str] = []
     left: dict[str, str] = {}
@@ -46,8 +46,8 @@ class TakingBack(msgspec.Struct, frozen=True):
     """What will be done. Each group is changed as a whole or not at all."""
 
     groups: tuple[tuple[Change, ...], ...]
-    left: dict[str, str]  # and why
-    folders: tuple[str, ...]  # that the patches made, the innermost first; they go where they are empty
+    left: dict[str, str]  # files that are left alone, with the reason
+    folders: tuple[str, ...]  # made by the patches, the innermost first; removed if they are empty
     places: Places | None = None
 
     @property
@@ -58,8 +58,8 @@ class TakingBack(msgspec.Struct, frozen=True):
 def plan_taking_back(
     patches: Sequence[DonePatch], refused: Refusal, places: Places | None = None, blocked: dict[str, str] | None = None
 ) -> TakingBack:
-    """`patches` in the order in which they were applied; `refused` says why a file may not be changed; `blocked` are files of which
-    that is known already. Nothing is written.
+    """`patches` in the order in which they were applied; `refused` says why a file may not be changed; `blocked` are files that
+    must be left alone, with reasons. Writes nothing.
     """
 
     def look() -> _Picture:
@@ -77,7 +77,7 @@ def plan_taking_back(
 
 
 def take_back(plan: TakingBack) -> Taken:
-    """Every group that can be."""
+    """Undo every group that can be undone."""
     taken = Taken(left=dict(plan.left))
     for group in plan.groups:
         paths = [change.spot.real for change in group]
@@ -92,7 +92,7 @@ def take_back(plan: TakingBack) -> Taken:
 
 
 def _units(files: Sequence[LeftFile]) -> list[list[LeftFile]]:
-    """What a patch did to files that belong together: a moved file at its two places, or just one."""
+    """Groups what a patch did to files that belong together: a moved file at both places, or a single file."""
     by_path = {file.path: file for file in files}
     sources = {file.moved_from for file in files if file.moved_from}
     units: list[list[LeftFile]] = []
@@ -110,13 +110,13 @@ class _Picture:
     def __init__(self, door: Door, patches: Sequence[DonePatch], refused: Refusal, blocked: dict[str, str]) -> None:
         self._door = door
         self._now: dict[str, FileState | None] = {}
-        self._data: dict[str, bytes | None] = {}  # what each will hold
-        self._likes: dict[str, str | int] = {}  # whose permissions each will have, of the files there are now, or which
-        self._begun: set[str] = set()  # of those, the ones of which something is taken back
+        self._data: dict[str, bytes | None] = {}  # the content that each will have
+        self._likes: dict[str, str | int] = {}  # the permissions that each will have: a path whose permissions it gets, or the bits
+        self._begun: set[str] = set()  # files of which at least one change was undone
         self._blocked = dict(blocked)
         self._partners: dict[str, set[str]] = {}
         self._total = 0
-        first: dict[str, str] = {}  # what each file held before all of them
+        first: dict[str, str] = {}  # the digest of each file before all patches
         self._first_modes: dict[str, int] = {}  # and its permissions
         for patch in patches:
             for file in patch.files:
@@ -126,7 +126,7 @@ class _Picture:
         for path in first:
             self._look(path, refused)
         self._as_before = {path for path, before in first.items() if path in self._now and digest(self._data[path]) == before}
-        self._restored: set[str] = set()  # of those, by an undo that was cut off, or by hand
+        self._restored: set[str] = set()  # files that were already restored, by an interrupted undo or by hand
 
     def _look(self, path: str, refused: Refusal) -> None:
         if path in self._blocked:
@@ -192,9 +192,9 @@ class _Picture:
         for file, content in zip(todo, contents, strict=True):
             if content is None:
                 self._likes.pop(file.path, None)
-            elif file.moved_from:  # another file had taken its place
+            elif file.moved_from:  # another file had replaced it
                 self._likes[file.path] = stat.S_IMODE(file.mode)
-            elif self._data[file.path] is None:  # it comes back: with the permissions that it has where it was moved to
+            elif self._data[file.path] is None:  # it comes back with the permissions that it has at the place where it was moved
                 self._likes[file.path] = likes.get(_destination(file, unit) or "", stat.S_IMODE(file.mode))
             self._data[file.path] = content
             self._begun.add(file.path)
@@ -202,7 +202,7 @@ class _Picture:
     # -- what follows from it
 
     def outcome(self) -> tuple[tuple[tuple[Change, ...], ...], dict[str, str]]:
-        """What to change, in groups, and what is left alone. Files that belong together go back together, or stay."""
+        """What to change, in groups, and what is left alone. Files that belong together are all restored, or all stay."""
         groups: list[tuple[Change, ...]] = []
         left: dict[str, str] = {}
         seen: set[str] = set()
@@ -220,7 +220,7 @@ class _Picture:
         return tuple(group for group in groups if group), left
 
     def _is_as_it_was(self, path: str) -> bool:
-        """In content and permissions: one that was made again may hold the same and still be open to others."""
+        """In content and permissions: a file that was made again may have the same content, but be readable for others."""
         state = self._now.get(path)
         return path in self._as_before and (state is None or state.mode == self._first_modes.get(path, state.mode))
 
@@ -238,7 +238,7 @@ class _Picture:
         state, after = self._now[path], self._data[path]
         if state is None or after is None:
             return state is not None or after is not None
-        if self._is_as_it_was(path) and digest(state.data) == digest(after):  # also where that is how the last patch left it
+        if self._is_as_it_was(path) and digest(state.data) == digest(after):  # even if the last patch left it so
             return False
         return state.data != after or self._likes[path] not in (path, state.mode)
 

@@ -1,7 +1,7 @@
-"""What the patches of one turn have changed so far, as one git-style diff.
+"""What the patches of one turn have changed so far, as one diff in git's form.
 
-Only files that a patch named are followed; for these the diff is between the first sight of them and the disk now, so
-what commands did to them in between is in it too.
+Only covers files that a patch named. For these it compares the first state that we saw with the disk now, so it includes what
+commands did to them in between.
 """
 
 import hashlib
@@ -29,16 +29,16 @@ class _Picture(msgspec.Struct, frozen=True):
 
 
 class TurnDiff:
-    """Call `before` for each plan that is about to be applied, and `news` when it was."""
+    """Call `before` for each plan before it is applied, and `news` afterwards."""
 
     def __init__(self) -> None:
         self._first: dict[str, tuple[PatchSpot, _Picture | None]] = {}
         self._moves: dict[str, str] = {}
         self._told = ""
-        self._places: Places | None = None  # of the conversation: what is masked is not shown here either
+        self._places: Places | None = None  # the conversation's; masked files are not shown here either
 
     def before(self, plan: PatchPlan) -> None:
-        """Remember the files of the plan as they are, where they are not known yet."""
+        """Remember the current state of the plan's files, unless it is known."""
         self._places = plan.places
         new = {edit.spot.real: edit.spot for edit in plan.edits if edit.spot.real not in self._first}
         pictures = self._look_at(new)
@@ -48,7 +48,7 @@ class TurnDiff:
             self._moves[origin] = destination.real
 
     def current(self) -> str:
-        """The diff as of now, sorted by path; empty if nothing differs."""
+        """The current diff, sorted by path; empty if nothing differs."""
         now = self._look_at(self._first)
         renamed = {
             destination: origin
@@ -76,9 +76,9 @@ class TurnDiff:
         return act_in(self._places, look)
 
     def news(self) -> str | None:
-        """The diff if it is another than the last one told; None if there is nothing to tell.
+        """The diff if it has changed since the last call; otherwise None.
 
-        It becomes empty when a later patch takes everything back.
+        It becomes empty if a later patch undoes everything.
         """
         current = self.current()
         if current == self._told:
@@ -92,7 +92,7 @@ def _look(door: Door, real: str) -> _Picture | None:
         state = door.read(real)
     except NotPlain:
         return _look_at_link(door, real)
-    except OSError:  # a directory, or a place that cannot be looked at: nothing a patch can have changed
+    except OSError:  # a directory, or a place that cannot be examined: no patch can have changed it
         return None
     if state is None or state.data is None:
         return None
@@ -108,7 +108,7 @@ def _look_at_link(door: Door, real: str) -> _Picture | None:
 
 
 def _label(spot: PatchSpot) -> str:
-    """Relative to the repository it lies in; elsewhere absolute."""
+    """Relative to the repository that contains it; absolute if none does."""
     directory = spot.real.rpartition("/")[0]
     while directory:
         if begins_repository(directory):
@@ -139,7 +139,7 @@ def _body(old_label: str, old: _Picture | None, new_label: str, new: _Picture | 
         hunks = unified_diff(old.data.decode() if old else "", new.data.decode() if new else "", context=3)
     except UnicodeDecodeError:
         return names + "Binary files differ\n"
-    return names + hunks if hunks else ""  # an empty file came or went, of which git says no more
+    return names + hunks if hunks else ""  # an empty file appeared or vanished; git writes no more about it
 
 
 def _blob_id(picture: _Picture | None) -> str:

@@ -1,7 +1,7 @@
-"""Unified diffs between two texts, split at line feeds as git does. Pure, and bounded in time.
+"""Unified diffs of two texts, split at line feeds as git does. Pure, and limited in time.
 
-Exact (Myers) where the texts differ little. Where they differ a lot, lines that occur once in both divide them first;
-what is still too large is shown as removed and added as a whole: longer than needed, but true.
+Exact (Myers) if the texts differ little. If they differ a lot, lines that occur once in both divide them first; a part that is
+still too large is shown as removed and added as a whole: longer than needed, but correct.
 """
 
 from bisect import bisect_left
@@ -10,7 +10,7 @@ from io import StringIO
 import msgspec
 
 _NO_NEWLINE = "\\ No newline at end of file\n"
-_MAX_EXACT = 400  # edits looked for by the exact search, whose cost grows with their square
+_MAX_EXACT = 400  # edits that the exact search looks for; its cost grows with their square
 _MAX_WORK = 2_000_000  # steps for one diff
 _STRIDE = 64  # equal lines are skipped this many at a time first
 
@@ -49,7 +49,7 @@ def changed_blocks(old: list[str], new: list[str]) -> list[Block]:
         budget -= (old_end - old_start) + (new_end - new_start)
         anchors = _anchors(old, new, whole) if (old_end - old_start) + (new_end - new_start) > _MAX_EXACT else []
         if anchors:
-            # Last range first, since the stack hands them back in reverse.
+            # The last range first, because the stack returns them in reverse.
             starts = [(old_start, new_start), *((i + 1, j + 1) for i, j in anchors)]
             ends = [*anchors, (old_end, new_end)]
             open_ranges += [(i, k, j, m) for (i, j), (k, m) in zip(reversed(starts), reversed(ends), strict=True)]
@@ -61,7 +61,7 @@ def changed_blocks(old: list[str], new: list[str]) -> list[Block]:
 
 
 def _split(text: str) -> list[str]:
-    return list(StringIO(text, newline="\n"))  # at line feeds only, and kept; `splitlines` knows many more
+    return list(StringIO(text, newline="\n"))  # only at line feeds, which are kept; `splitlines` splits at many more characters
 
 
 def _trimmed(
@@ -102,7 +102,7 @@ def _single_places(lines: list[str], start: int, end: int) -> dict[str, int]:
 
 
 def _longest_rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The longest subsequence whose second members rise; the first ones do already."""
+    """The longest subsequence whose second members rise; the first members already do."""
     ends: list[int] = []
     end_pairs: list[int] = []
     before: list[int] = []
@@ -124,7 +124,7 @@ def _longest_rising(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _myers(old: list[str], new: list[str], block: Block, budget: int) -> tuple[list[Block], int]:
-    """The shortest edit script for the block, and the steps it took; the block itself if it would take too many."""
+    """The shortest edit script for the block, and the steps that it took; the block itself if it would take too many."""
     rows, columns = block.old_end - block.old_start, block.new_end - block.new_start
     furthest: dict[int, int] = {1: 0}
     trace: list[dict[int, int]] = []
