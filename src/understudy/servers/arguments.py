@@ -1,8 +1,7 @@
-"""Arguments of the tools, read liberally in spelling and strictly in meaning.
+"""Reads the arguments of the tools: liberal in spelling, strict in meaning.
 
-Kebab, camel and snake case are one; a name that is known in none of them is an error that names the nearest, for a
-mistyped policy must not be ignored, and so is one that is given in two spellings. The first line of an error is the wire's; a
-hint follows.
+Kebab, camel and snake case are equal. An unknown name is an error that suggests the nearest one, because a mistyped policy must not
+be ignored; a name given in two spellings is an error too. The first line of an error is the wire's wording; a hint follows.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -40,7 +39,7 @@ def table(value: object) -> str | None:
 
 
 def _is_shallow(value: object) -> bool:
-    """Whether whoever walks through it by calling himself gets to the end."""
+    """Whether a recursive walk through the value would reach its end."""
     level: list[Any] = [value]
     for _ in range(MOST_NESTED):
         lists = [cast(list[Any], one) for one in level if isinstance(one, list)]
@@ -77,16 +76,16 @@ def one_in(variants: tuple[str, ...]) -> Check:
 
 
 class Arguments:
-    """The members of one tool. `required` are checked in their order, after the types of what is there."""
+    """The members of one tool's arguments. `required` are checked in order, after the types of the given members."""
 
     def __init__(self, what: str, members: Mapping[str, Check], required: tuple[str, ...] = ()) -> None:
-        self._what = what  # as errors call the whole
+        self._what = what  # the name of the whole in errors
         self._members = members
         self._required = required
         self._canonical = {_folded(name): name for name in members}
 
     def read(self, given: object) -> dict[str, Any]:
-        """Values by their canonical name; absent and null ones are left out. Raises `InvalidArguments`."""
+        """Values by canonical name, without absent and null ones. Raises `InvalidArguments`."""
         if not isinstance(given, dict):
             if isinstance(given, list):
                 raise InvalidArguments(f"invalid length {len(cast(list[Any], given))}, expected {self._what}{self._hint()}")
@@ -101,7 +100,7 @@ class Arguments:
                 raise InvalidArguments(unknown_field(spelled, tuple(self._members)) + did_you_mean(spelled, self._members))
             if value is None and name not in self._required:
                 continue
-            if name in seen:  # which of two policies was meant cannot be known
+            if name in seen:  # it is unknown which of two policies was meant
                 both = f"`{spelled}` and `{seen[name]}` are two spellings of it. Give one."
                 raise InvalidArguments(f"duplicate field `{name}`\n{both}")
             seen[name] = spelled
@@ -120,7 +119,7 @@ class Arguments:
 
 
 def did_you_mean(spelled: str, names: Iterable[str]) -> str:
-    """A line to add to an error, or nothing where no name is like it."""
+    """A line to add to an error; empty if no name is similar."""
     from difflib import get_close_matches  # only a mistake pays for it
 
     by_folded = {_folded(name): name for name in names}
@@ -129,7 +128,7 @@ def did_you_mean(spelled: str, names: Iterable[str]) -> str:
 
 
 def canonical_names(names: Iterable[str]) -> Callable[[str], str | None]:
-    """From any spelling of a name to the name; None where it is none of them."""
+    """Returns a function from any spelling of a name to the name; None for other names."""
     by_folded = {_folded(name): name for name in names}
     return lambda spelled: by_folded.get(_folded(spelled))
 
@@ -156,7 +155,7 @@ _WHOLE = frozenset({"tokens", "requests"})
 
 
 def check_schema(value: object) -> str | None:
-    """At first sight; `read_terms` looks closer."""
+    """A first check; `read_terms` looks closer."""
     from understudy.engine.turn.answer_form import shape_problem  # few calls have a schema
 
     if not isinstance(value, dict):
@@ -205,7 +204,7 @@ def workspace(value: object) -> str | None:
 
 
 TERM_MEMBERS: dict[str, Check] = {"output-schema": check_schema, "budget": check_budget}
-ANSWER_MEMBERS: dict[str, Check] = {"wait-seconds": seconds, "report": one_in(REPORT_KINDS)}  # of the call, not of its turn
+ANSWER_MEMBERS: dict[str, Check] = {"wait-seconds": seconds, "report": one_in(REPORT_KINDS)}  # for the call, not for its turn
 
 CODEX = Arguments(
     "struct CodexToolCallParam",

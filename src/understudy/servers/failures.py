@@ -25,7 +25,7 @@ class InvalidRequest(Exception):
 
 
 class ProtocolError(Exception):
-    """An error that the protocol has a code of its own for."""
+    """An error that has a code of its own in the protocol."""
 
     def __init__(self, code: int, message: str, data: Any = None) -> None:
         super().__init__(message)
@@ -34,11 +34,11 @@ class ProtocolError(Exception):
 
 
 class InvalidParams(Exception):
-    """What a method was given is not what it takes."""
+    """The parameters of a method are invalid."""
 
 
 def unknown_kind(where: str, block: Mapping[str, object], known: Sequence[str]) -> InvalidParams:
-    """For a part of a prompt that is none of those which are `known` by their `type`, or is not as one of them should be."""
+    """For a part of a prompt whose `type` is not among the `known` ones, or which is not a valid part of its type."""
     match block.get("type"):
         case str(kind) if kind in known:
             return InvalidParams(f"Invalid params: `{where}` of type `{kind}` lacks a member, or one has the wrong type")
@@ -50,7 +50,7 @@ def unknown_kind(where: str, block: Mapping[str, object], known: Sequence[str]) 
 
 
 class RpcFault(msgspec.Struct, frozen=True):
-    """What a JSON-RPC error says, whatever protocol carries it."""
+    """The content of a JSON-RPC error, in any protocol."""
 
     code: int
     message: str
@@ -93,8 +93,8 @@ def failed_result(text: str, thread_id: str | None = None, notes: Sequence[str] 
 
 
 def answer_result(text: str, thread_id: str, notes: Sequence[str] = (), **more: Any) -> dict[str, Any]:
-    """Programs read the first block or `structuredContent`; `notes` are for models that are given nothing but text. A blank line
-    begins them, because some programs join all blocks to one text.
+    """Programs read the first block or `structuredContent`; `notes` are for models that only get text. A blank line begins them,
+    because some programs join all blocks into one text.
     """
     content = [{"text": text, "type": "text"}]
     if notes:

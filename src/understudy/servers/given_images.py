@@ -1,6 +1,6 @@
-"""Images that a caller gives with a message: files and `data:` URLs, read at once so that the log has what the model is shown.
+"""Images that a caller gives with a message: files and `data:` URLs, read at once so that the log holds what the model is shown.
 
-A caller names a file, but what stands there may be the work of a model: it is opened and judged like anything that is read for one.
+A caller names a file, but a model may have written what is there. So the file is opened and checked like anything read for a model.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ from understudy.protocol.serde import found
 
 MOST_IMAGES = 16  # of one message
 MOST_TOGETHER = 4 * LARGEST_ENCODED
-_SHOWN = 200  # characters of what was given that an error repeats
+_SHOWN = 200  # characters of the given value that an error repeats
 
 FindPlaces = Callable[[], Places]  # only files need them
 
@@ -46,7 +46,7 @@ def places_for(handle: Handle) -> Places:
 
 
 def places_for_new(engine: Engine, overrides: Overrides) -> Places:
-    """Likewise, of one that will begin with these."""
+    """Where files may be read for a conversation that will begin with these overrides. Raises `ConfigError`."""
     return places_of(engine.configure(overrides))
 
 
@@ -61,8 +61,8 @@ def check_images(value: object) -> str | None:
 
 
 async def read_images(caller: Caller, given: Sequence[str], cwd: str, find_places: FindPlaces) -> tuple[InputImage, ...]:
-    """Of `codex` and `codex-reply`: paths, relative ones from `cwd`, and `data:` URLs. Raises `InvalidArguments`, and `NotAllowed`
-    where the caller may name no file.
+    """Read the images of `codex` and `codex-reply`: paths (relative to `cwd`) and `data:` URLs. Raises `InvalidArguments`, and
+    `NotAllowed` if the caller may not name files.
     """
     places: Places | None = None
     if not all(item.startswith("data:") for item in given):
@@ -86,7 +86,9 @@ def _read(given: str, cwd: str, places: Places | None) -> str:
 
 
 def local_image(given: str, cwd: str, places: Places) -> str:
-    """Of an item of a message. What is no image goes to the provider as it is, as codex does it. Raises `InvalidArguments`."""
+    """A file in an item of a message. If it is not an image, it goes to the provider unchanged, as in codex. Raises
+    `InvalidArguments`.
+    """
     try:
         data = _content(given, cwd, places)
         try:
@@ -101,7 +103,7 @@ def local_image(given: str, cwd: str, places: Places) -> str:
 
 
 def image_item(url: str) -> str:
-    """Of an item of a message: an address on the web stays what it is, and so does what is no image. Raises `InvalidArguments`."""
+    """A URL in an item of a message. A web address, and data that is not an image, stay as they are. Raises `InvalidArguments`."""
     if not url.startswith("data:"):
         return url
     try:
@@ -125,7 +127,7 @@ def _content(given: str, cwd: str, places: Places) -> bytes:
         raise UnusableImage("no such file") from None
     except OSError as error:
         raise UnusableImage(f"{error.strerror}") from None
-    except ValueError as error:  # no name of a file
+    except ValueError as error:  # not a valid file name
         raise error if isinstance(error, UnusableImage) else UnusableImage(str(error)) from None
 
 

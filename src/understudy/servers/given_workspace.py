@@ -24,7 +24,7 @@ class GivenWorkspace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     setup: Annotated[tuple[_Command, ...], msgspec.Meta(max_length=MOST_COMMANDS)] = ()
 
     def workspace(self) -> Workspace:
-        """Raises `InvalidArguments` for what no log can hold."""
+        """Raises `InvalidArguments` for text that no log can hold."""
         for text in (self.path, self.url, self.commit, *self.setup):
             if "\0" in text:
                 raise InvalidArguments("invalid value: a NUL character\nin `workspace`")

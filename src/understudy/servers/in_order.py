@@ -1,4 +1,4 @@
-"""Requests about one conversation are taken in the order in which a client sent them, also while a slow log lets one wait."""
+"""Takes requests about one conversation in the order in which a client sent them, even while a slow log makes one wait."""
 
 import asyncio
 from collections import deque
@@ -7,13 +7,15 @@ from typing import Any
 
 
 class InOrder:
-    """Lets in one at a time for each key, first come, first served. Whoever comes alone does not wait, and costs no future."""
+    """Lets in one at a time for each key, first come, first served. A caller without competitors does not wait, and costs no
+    future.
+    """
 
     def __init__(self) -> None:
-        self._waiting: dict[Hashable, deque[asyncio.Future[None]] | None] = {}  # behind whoever is in; None: nobody
+        self._waiting: dict[Hashable, deque[asyncio.Future[None]] | None] = {}  # behind the one who is in; None: nobody waits
 
     def enter(self, key: Hashable) -> Coroutine[Any, Any, None] | None:
-        """None: whoever asked is in. Else they are once they have awaited what this returns. Whoever is in calls `leave`."""
+        """None: the caller is in. Otherwise they are in once they have awaited the result. Whoever is in must call `leave`."""
         if key in self._waiting:
             return self._wait(key)
         self._waiting[key] = None
@@ -28,12 +30,12 @@ class InOrder:
         try:
             await let_in
         except asyncio.CancelledError:
-            if let_in.done() and not let_in.cancelled():  # it was let in, and left in the same moment
+            if let_in.done() and not let_in.cancelled():  # it was let in and left in the same moment
                 self.leave(key)
             raise
 
     def leave(self, key: Hashable) -> None:
-        """The next one goes on in another step of the event loop: what is done in this step comes before it."""
+        """The next one continues in a later step of the event loop, after everything done in this step."""
         queue = self._waiting[key]
         while queue:
             let_in = queue.popleft()

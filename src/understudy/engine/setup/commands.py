@@ -96,7 +96,7 @@ class Warming:
             for _ in steps:
                 self._timer = self._loop.call_later(PAUSE_SECONDS, self._go_on, steps, setup)
                 return
-        except (OSError, ImportError) as error:  # too few files or processes, say: whoever needs it tries again, and is told
+        except (OSError, ImportError) as error:  # e.g. too few files or processes: the first tool call tries again and reports it
             logger.warning("what commands need cannot be loaded yet: %s", error)
             return
         setup.settings()

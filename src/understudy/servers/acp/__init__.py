@@ -1,1 +1,1 @@
-"""The Agent Client Protocol of editors: sessions, prompts, questions and file changes, as a table over `engine/activity`."""
+"""The Agent Client Protocol of editors: translates `engine/activity` into sessions, prompts, questions and file changes."""

@@ -17,11 +17,11 @@ class _Session(Protocol):
 
 
 def tell_commands(session: _Session) -> None:
-    """Where there are any: most have none."""
+    """Tell the editor of its commands, if there are any: most sessions have none."""
     try:
         found = called_by(session.config())
     except ConfigError:
-        return  # its folder is gone, say
+        return  # for example its folder is gone
     if found:
         commands = [
             {
@@ -35,14 +35,14 @@ def tell_commands(session: _Session) -> None:
 
 
 def with_called(session: _Session, content: tuple[ContentPart, ...]) -> tuple[ContentPart, ...]:
-    """With the text of the command that its first words call. Raises `InvalidParams`."""
+    """The prompt with the text of the command that its first words call. Raises `InvalidParams`."""
     first = content[0]
     if not isinstance(first, InputText) or not first.text.lstrip().startswith("/"):
         return content
     try:
         given = given_for(first.text, session.config())
     except ConfigError:
-        return content  # sending it says what is wrong
+        return content  # sending the prompt reports the error
     except BadRequest as error:
         raise InvalidParams(f"Invalid params: {error}") from None
     return content if given is None else (first, given, *content[1:])

@@ -1,4 +1,4 @@
-"""Content blocks of ACP: what a prompt says, and what was said, shown again."""
+"""Content blocks of ACP: reading prompts, and showing messages again."""
 
 import asyncio
 import re
@@ -27,19 +27,19 @@ def text_content(text: str) -> Json:
 
 
 def output_content(text: str) -> Json:
-    """The same, for what commands and tools have put out."""
+    """Content for the output of commands and tools."""
     return text_content(verbatim(strip_terminal_escapes(text)))
 
 
 def question_content(text: str) -> Json:
-    """The same, for a question: its first line is ours, with backticks around what is not."""
+    """Content for a question: its first line is ours, with backticks around others' words."""
     first, _, details = text.partition("\n")
     return text_content(f"{first}\n\n{verbatim(details)}" if details else first)
 
 
 def verbatim(text: str) -> str:
-    """As a block of code. Editors take a text for Markdown, in which output loses its line breaks, and whatever looks like a mark,
-    a link or a comment is not shown as what it is.
+    """The text as a block of code. Editors render text as Markdown, where output would lose its line breaks, and marks, links and
+    comments would not be shown literally.
     """
     longest = max((len(run) for run in _TICKS.findall(text)), default=0)
     fence = "`" * max(3, longest + 1)
@@ -47,7 +47,7 @@ def verbatim(text: str) -> str:
 
 
 def shown_blocks(message: Message) -> list[Json]:
-    """A message of a user's, as it is replayed."""
+    """A user's message, as it is replayed."""
     return [_image_block(part.image_url) if isinstance(part, InputImage) else text_block(part.text) for part in message.content]
 
 
@@ -59,7 +59,7 @@ def _image_block(url: str) -> Json:
 
 
 async def read_prompt(blocks: Sequence[Json]) -> tuple[ContentPart, ...]:
-    """Raises `InvalidParams` for what cannot be read, and where nothing is said."""
+    """Raises `InvalidParams` for content that cannot be read, and for an empty prompt."""
     if not blocks:
         raise InvalidParams("Invalid params: `prompt` is empty; give at least one block, such as a `text`")
     parts = [await _read(block, f"params.prompt[{number}]") for number, block in enumerate(blocks)]
@@ -114,7 +114,7 @@ def _path_of(uri: str) -> str:
 
 
 def embedded(uri: str, text: str) -> str:
-    """What the editor gives of a file or a selection: the model is told where it is from."""
+    """A file or selection from the editor, with a note for the model that says where it is from."""
     return f"Content of {uri}, as the editor has it:\n<content>\n{text}\n</content>"
 
 

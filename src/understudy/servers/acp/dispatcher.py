@@ -1,4 +1,4 @@
-"""ACP for one editor, on standard input and output: the table of methods, a message in and its answer out."""
+"""ACP for one editor on standard input and output: the table of methods, and the answer to each message."""
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -20,14 +20,14 @@ from understudy.servers.stdio import line_door
 from understudy.servers.stdio.line_door import LineDispatcher
 
 Handler = Callable[[EditorPeer, Request], Awaitable[Any]]
-"""Serves a request: returns its result (or a `LineAnswer`), or raises what the client is to be told."""
+"""Serves a request: returns its result (or a `LineAnswer`), or raises what the client should be told."""
 
 
 VERSION = 1
 
 
 async def initialize(client: EditorPeer, request: Request) -> Json:
-    """A client that knows a later version is answered with ours, and goes on or hangs up."""
+    """A client with a later version is answered with ours; it then continues or disconnects."""
     if client.initialized:
         raise InvalidRequest("initialize was called before; it is called once")
     asked = params.read(params.Initialize, request.params)
@@ -119,7 +119,7 @@ class Dispatcher(LineDispatcher):
         return error_line(request_id, code, message, data)
 
     def fault(self, request_id: RequestId, error: BaseException) -> RpcFault:
-        """-32000 means here that one has to log in, which is never so: failures of the agent are internal errors."""
+        """In ACP, -32000 means that a log-in is needed. It never is, so failures of the agent become internal errors."""
         fault = to_rpc_fault(request_id, error)
         if isinstance(error, UnknownConversation):
             return msgspec.structs.replace(fault, code=NOT_FOUND)

@@ -1,6 +1,6 @@
-"""Requests that an editor is sent, and one kind of them: the text of a file that it may not have saved (`fs/read_text_file`).
+"""Requests to an editor, and one kind of them: reading the text of a file that may be unsaved (`fs/read_text_file`).
 
-It is never asked to write a file.
+The editor is never asked to write a file.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 class EditorRequests:
-    """The requests that one editor was sent, and has not answered yet."""
+    """The requests that one editor has not answered yet."""
 
     def __init__(self, sink: Sink) -> None:
         self.sink = sink
@@ -25,19 +25,19 @@ class EditorRequests:
     def new_request(
         self, method: str, params: Json, on_answer: Callable[[Response], None], kind: str = ""
     ) -> tuple[RequestId, bytes]:
-        """A request of ours, and its id: a number, or of a `kind` of its own. Whoever makes it sends it."""
+        """A new request and its id: a number, or an id with a `kind`. The caller sends it."""
         count = self._counts[kind] = self._counts.get(kind, -1) + 1
         request_id = f"{kind}-{count}" if kind else count
         self._asked[request_id] = on_answer
         return request_id, request_line(request_id, method, params)
 
     def withdraw(self, request_id: RequestId) -> bytes:
-        """Its answer would change nothing any more: the line that tells the client so."""
+        """The line that tells the client that the request's answer is no longer needed."""
         self._asked.pop(request_id, None)
         return notification_line("$/cancel_request", {"requestId": request_id})
 
     def answer(self, response: Response) -> bool:
-        """False where nothing was asked under this id, or it was answered before."""
+        """False if nothing was asked under this id, or it was already answered."""
         on_answer = self._asked.pop(response.id, None)
         if on_answer is None:
             logger.info("an answer to request %r came, which is not open", response.id)
@@ -49,16 +49,16 @@ class EditorRequests:
         self._asked.clear()
 
 
-PATIENCE_SECONDS = 2.0  # for one answer: the model waits, and the disk has a text too
-LESS_PATIENCE_SECONDS = 0.5  # with one that did not answer the last time
+PATIENCE_SECONDS = 2.0  # for one answer: the model waits, and the text is also on disk
+LESS_PATIENCE_SECONDS = 0.5  # if the last request was not answered
 AT_ONCE = 8
-MOST_IN_VAIN = 3  # unanswered requests, one after the other, after which it is left alone for a while
+MOST_IN_VAIN = 3  # unanswered requests in a row before a pause
 REST_SECONDS = 60.0
 MOST_CHARACTERS = 8 * 1024 * 1024
 
 
 class EditorTexts:
-    """Of one session."""
+    """The unsaved texts of one session."""
 
     def __init__(self, client: EditorRequests, session_id: str, send: Callable[[bytes], None]) -> None:
         self._client = client
@@ -80,7 +80,7 @@ class EditorTexts:
                 "fs/read_text_file",
                 {"sessionId": self._session_id, "path": path},
                 lambda response: None if answered.done() else answered.set_result(response),
-                "text",  # so that questions have the same ids for every client
+                "text",  # a text id, so that questions have the same ids for every client
             )
             self._waiting.add(answered)
             self._send(line)
@@ -97,7 +97,7 @@ class EditorTexts:
             return None if response is None else self._read(response, path)
 
     def stop(self) -> None:
-        """The session is not open any more."""
+        """The session is no longer open."""
         self._over = True
         for answered in tuple(self._waiting):
             if not answered.done():

@@ -1,4 +1,4 @@
-"""What the methods of ACP take. Members that are not named here are ignored, as the protocol has it."""
+"""Parameters of ACP's methods. Members that are not named here are ignored, as the protocol says."""
 
 from typing import Any
 

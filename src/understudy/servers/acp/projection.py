@@ -1,6 +1,6 @@
-"""Records and deltas of one conversation as `session/update`s.
+"""Turns records and deltas of one conversation into `session/update`s.
 
-The names of an `Activity` that goes along the whole log, so that what is replayed and what happens now are shown alike.
+It translates an `Activity` over the whole log, so that replayed and live updates look alike.
 """
 
 from collections.abc import Callable
@@ -24,12 +24,12 @@ _UNTOLD = frozenset({r.InputWritten, r.TurnQueued, r.TurnDropped})
 class Projection:
     def __init__(self, *, hides_reasoning: bool = False) -> None:
         self.cwd = ""
-        self.sandbox: SandboxMode | None = None  # the last one that was chosen and has one
-        self.own: set[str] = set()  # messages that the client has sent itself, and shows already
+        self.sandbox: SandboxMode | None = None  # the last chosen mode with a sandbox
+        self.own: set[str] = set()  # messages that the client sent itself, and already shows
         self.tools = ToolCalls(lambda: self.cwd)
         self._activity = Activity()
         self._hides_reasoning = hides_reasoning
-        self._message: str | None = None  # the id of the message that is being written
+        self._message: str | None = None  # the id of the message being written
         self._said = ""
         self._thought: str | None = None
         self._window: int | None = None
@@ -38,7 +38,7 @@ class Projection:
         return [update for step in self._activity.entry(entry) for update in self._tell(step)]
 
     def delta(self, live: LiveDelta) -> list[Json]:
-        """Of text. What commands print is told by `tools`, from time to time."""
+        """The updates for a text delta. `tools` shows the output of commands from time to time."""
         return [update for step in self._activity.delta(live.delta) for update in self._tell(step)]
 
     def _tell(self, step: a.Step) -> list[Json]:
@@ -63,7 +63,7 @@ class Projection:
                 return []
 
     def _told(self, told: a.Told) -> list[Json]:
-        """What is neither the model's nor a call: the protocol has no form for most of it but a thought."""
+        """Records without an item: for most, the protocol has no form but a thought."""
         name = self.NAMES.get(type(told.record))
         if name is not None:
             return name(self, told.record)
@@ -71,7 +71,7 @@ class Projection:
             self._message, self._said = None, ""
         return [_notice(told.words)] if told.words and not told.repeats and type(told.record) not in _UNTOLD else []
 
-    # -- what is said
+    # -- messages
 
     def _say(self, text: str) -> list[Json]:
         if not text:
@@ -107,11 +107,11 @@ class Projection:
                 return self.tools.end(item, ended)
 
     def _finish(self, whole: str) -> list[Json]:
-        """What was not shown of it yet."""
+        """The part of the text that was not shown yet."""
         if self._said.startswith(whole):
             return []
         if not whole.startswith(self._said):
-            self._message, self._said = None, ""  # it turned out otherwise: the whole of it once more
+            self._message, self._said = None, ""  # the shown text was wrong: send the whole text again
         return self._say(whole[len(self._said) :])
 
     def _thought_ended(self, ended: a.Ended) -> list[Json]:
@@ -134,7 +134,7 @@ class Projection:
         if overrides.sandbox is not None and overrides.sandbox != FULL_SANDBOX:
             self.sandbox = overrides.sandbox
 
-    # -- records that stand for themselves
+    # -- records without an item
 
     def _opened(self, opened: r.Opened) -> list[Json]:
         self._choose(opened.overrides)

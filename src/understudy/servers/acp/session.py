@@ -1,7 +1,7 @@
 """An editor and the sessions that it has open.
 
-In a session it is shown what happens, asked what is asked there (`session/request_permission`), and its prompts are answered at
-the end of their turns.
+In each session it is shown what happens, gets that session's questions (`session/request_permission`), and has its prompts answered
+when their turns end.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class Shown(Protocol):
 
 
 class RunningPrompt(QuietViewer):
-    """`done` has the end of the turn once the client has been shown it; None: it was given up."""
+    """`done` holds the end of the turn once the client has been shown it; None: the prompt was given up."""
 
     def __init__(self, request_id: RequestId, when_shown: Shown) -> None:
         self.request_id = request_id
@@ -76,7 +76,7 @@ class RunningPrompt(QuietViewer):
             self.done.set_result(None)
         else:
             self.done.set_exception(error)
-            self.done.exception()  # whoever waits is told; nobody may, once the server ends
+            self.done.exception()  # marks the exception as seen: nobody may be waiting when the server ends
 
     def stop(self) -> None:
         self.cancelled = True
@@ -106,7 +106,7 @@ def options(question: Question) -> list[Json]:
 
 
 def read_answer(response: Response) -> tuple[Decision, str]:
-    """What a person decided, and in whose name. Whatever cannot be understood is a no."""
+    """A person's decision and its source. An answer that cannot be understood is a no."""
     if (refusal := unusable(response)) is not None:
         return refusal
     match response.result:
@@ -121,7 +121,7 @@ def read_answer(response: Response) -> tuple[Decision, str]:
 logger = logging.getLogger(__name__)
 
 NOT_FOUND = -32002
-OUTPUT_SECONDS = 0.2  # between two updates about what commands print: each has all of it
+OUTPUT_SECONDS = 0.2  # between two updates about the output of commands, each with the whole output
 PATIENCE_SECONDS = 10.0  # for a turn that was told to end
 
 
@@ -134,7 +134,7 @@ def _read_input(asked: UserInputAsked, response: Response) -> tuple[Decision, st
 
 
 class EditorSession:
-    """`entry`, `delta` and so on are called by the following, in order."""
+    """Called by the following (`entry`, `delta` and so on), in order."""
 
     def __init__(self, client: "EditorPeer", handle: Handle, projection: Projection, after: int, *, hides_reasoning: bool) -> None:
         self.handle = handle
@@ -142,14 +142,14 @@ class EditorSession:
         self.chosen: Overrides | None = None  # by the client, for the next prompt
         self.over = False
         self.prompts: list[RunningPrompt] = []  # not answered yet
-        self.sending = asyncio.Lock()  # prompts are sent in the order in which they came
+        self.sending = asyncio.Lock()  # sends prompts in order of arrival
         self.following = handle.follow(self, after=after, outlet=client.sink, hides_reasoning=hides_reasoning)
         self._client = client
         self._sink = client.sink
         self._held: list[bytes] = []
         self._holding = False
         self._asked = AskedQuestions(handle, read_answer, self._withdraw, read_input=_read_input)
-        self._one_by_one: dict[RequestId, OneByOne] = {}  # by the request that put the first of its questions
+        self._one_by_one: dict[RequestId, OneByOne] = {}  # by the request that asked the first of its questions
         self._when_shown: list[tuple[int, Callable[[], None]]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._mode = ""
@@ -163,7 +163,7 @@ class EditorSession:
     # -- beginning and ending
 
     def go_live(self) -> None:
-        """From here on the client is told what happens, but nothing before `release`: first it has its answer."""
+        """From here on the client is told what happens; messages are held until `release`, so that its answer comes first."""
         self._holding = True
         self._client.sessions[self.handle.id] = self
         self._client.lost.pop(self.handle.id, None)
@@ -184,13 +184,13 @@ class EditorSession:
         tell_commands(self)
 
     def stop(self) -> None:
-        """It is not open any more: what waits is answered."""
+        """The session is closed: answer whatever waits."""
         self._leave()
         for prompt in tuple(self.prompts):
             prompt.stop()
 
     def replaces(self, before: "EditorSession") -> None:
-        """It was open already, and is loaded once more: what waits there goes on here."""
+        """The session is loaded again while it is open: take over whatever waits there."""
         self.prompts, self.sending, self.chosen = before.prompts, before.sending, before.chosen
         self.projection.own |= before.projection.own
         for prompt in self.prompts:
@@ -210,7 +210,7 @@ class EditorSession:
         for _, callback in waiting:
             callback()
 
-    # -- what it is told
+    # -- messages to the client
 
     def tell(self, updates: Iterable[Json]) -> None:
         for update in updates:
@@ -223,7 +223,7 @@ class EditorSession:
             self._sink.send(line, None)
 
     def when_shown(self, seq: int, callback: Callable[[], None]) -> None:
-        """Once the client, which may be slow, has been sent everything up to this record."""
+        """Call back once everything up to this record has been sent to the client, which may be slow."""
         if self.over or self.following.cursor >= seq:
             callback()
         else:
@@ -262,7 +262,7 @@ class EditorSession:
         self._asked.withdraw(call_id, turn)
 
     def ended(self, ended: TurnEnded) -> None:
-        """A session goes on after every turn."""
+        """A session continues after every turn."""
 
     def failed(self, error: AgentError) -> None:
         logger.warning("nothing more can be shown of session %s: %s", self.handle.id, error)
@@ -304,20 +304,20 @@ class EditorSession:
     # -- settings
 
     def choose(self, chosen: Overrides) -> Config:
-        """From the next prompt on, over what was chosen before. Raises `ConfigError`, with nothing chosen."""
+        """Choose settings from the next prompt on, on top of earlier choices. If it raises `ConfigError`, nothing is chosen."""
         merged = chosen if self.chosen is None else merge(self.chosen, chosen)
         config = self._client.engine.configure(self.handle.with_changes(merged))
         self.chosen = merged
         return config
 
     def config(self) -> Config:
-        """What the next prompt would run with. Raises `ConfigError`."""
+        """The configuration of the next prompt. Raises `ConfigError`."""
         if self.chosen is None:
             return self.handle.setup().config
         return self._client.engine.configure(self.handle.with_changes(self.chosen))
 
     def note_settings(self, config: Config) -> bool:
-        """They are told to the client. Whether its mode is another one now."""
+        """Note the settings that the client is told. True if its mode has changed."""
         before, self._mode = self._mode, mode_of(config)
         return before != self._mode
 
@@ -336,7 +336,7 @@ class EditorSession:
     # -- ending a turn
 
     async def cancel(self) -> None:
-        """Every prompt that is open now is answered with `cancelled`, whatever becomes of the turn. One that comes later is not."""
+        """Answer every open prompt with `cancelled`, whatever becomes of its turn. Later prompts are not affected."""
         for prompt in self.prompts:
             prompt.cancelled = True
         prompts = [prompt for prompt in self.prompts if prompt.sent]
@@ -357,10 +357,10 @@ class EditorSession:
             prompt.stop()
 
     async def cancel_one(self, prompt: RunningPrompt) -> None:
-        """It is answered with `cancelled`. The turn that it began ends; one that it joined, or that others began since, goes on."""
+        """Answer the prompt with `cancelled`. A turn that it began ends; a turn that it joined, or that began since, continues."""
         prompt.cancelled = True
         if not prompt.sent:
-            return  # whoever sends it looks
+            return  # the code that sends it checks `cancelled`
         try:
             accepted = await self.handle.submit(Cancel(prompt.message_id))
             if accepted.effective and not prompt.done.done():
@@ -382,20 +382,20 @@ class EditorPeer(EditorRequests):
         self.histories = Histories(sink)
         self.initialized = False
         self.gives_texts = False  # it has said that it answers fs/read_text_file
-        self.has_forms = False  # and elicitation/create
+        self.has_forms = False  # it has said that it answers elicitation/create
         self.sessions: dict[ConversationId, EditorSession] = {}
-        self.lost: dict[ConversationId, Overrides | None] = {}  # sessions that could not be shown any more, with what was chosen
+        self.lost: dict[ConversationId, Overrides | None] = {}  # sessions that could not be shown any more, with their choices
         self.reopening = asyncio.Lock()
 
     async def find(self, session_id: str) -> Handle:
-        """Raises `ProtocolError` where there is none."""
+        """Raises `ProtocolError` if there is none."""
         try:
             return await self.engine.find(self.caller, read_session_id(session_id))
         except UnknownConversation:
             raise ProtocolError(NOT_FOUND, f"there is no session {session_id}") from None
 
     def session(self, session_id: str) -> EditorSession:
-        """Raises `ProtocolError` for one that was neither made nor loaded here."""
+        """Raises `ProtocolError` for a session that was neither made nor loaded here."""
         session = self.sessions.get(read_session_id(session_id))
         if session is None or session.over:
             raise ProtocolError(NOT_FOUND, f"session {session_id} is not open here: call session/load first")

@@ -1,4 +1,4 @@
-"""Methods about sessions: begin one, open one again, list, close, delete, choose how it works, and prompts with their end."""
+"""Methods for sessions: new, load, resume, list, close, delete, settings, prompts and cancelling."""
 
 import asyncio
 import os
@@ -63,7 +63,7 @@ def _table(server: McpServer, where: str) -> dict[str, Any]:
 
 
 PAGE = 50
-READ_AT_ONCE = 256  # records in one step of the event loop: others are served between two
+READ_AT_ONCE = 256  # records in one step of the event loop, so that others are served in between
 
 
 async def new(client: EditorPeer, request: Request) -> LineAnswer:
@@ -78,25 +78,25 @@ async def new(client: EditorPeer, request: Request) -> LineAnswer:
 
 
 async def load(client: EditorPeer, request: Request) -> LineAnswer:
-    """The whole conversation again, and then the answer."""
+    """Show the whole conversation again, and then answer."""
     return await _open_again(client, params.read(params.LoadSession, request.params), replays=True)
 
 
 async def resume(client: EditorPeer, request: Request) -> LineAnswer:
-    """Like `load`, for an editor that has the conversation still."""
+    """Like `load`, for an editor that still has the conversation."""
     return await _open_again(client, params.read(params.LoadSession, request.params), replays=False)
 
 
 async def _open_again(client: EditorPeer, asked: params.LoadSession, *, replays: bool) -> LineAnswer:
-    """A turn that a crash cut off is settled: one that waits for an answer asks again."""
+    """A turn that a crash cut off is settled: if it waits for an answer, it asks again."""
     overrides = _overrides(asked)
     handle = await client.find(asked.session_id)
     durable = Durable()
     try:
         await handle.submit(Resume(), durable=durable)
-        await durable  # so that what was cut off is shown as such
+        await durable  # so that a turn that was cut off is shown as such
     except ConversationBusy:
-        pass  # another process runs its turn, which is watched from here
+        pass  # another process runs its turn; it is watched from here
     chosen = Overrides(cwd=None if overrides.cwd == handle.facts.cwd else overrides.cwd, config=overrides.config)
     if chosen != Overrides():
         try:
@@ -119,7 +119,7 @@ def _overrides(asked: params.NewSession) -> Overrides:
 
 
 async def _open(client: EditorPeer, handle: Handle, chosen: Overrides | None = None, *, replays: bool = False) -> EditorSession:
-    """Follow it from here on. What happens while the log is read is shown behind the answer."""
+    """Follow the conversation from here on. What happens during the read of the log is shown after the answer."""
     hides_reasoning = presentation_of(handle).hides_reasoning
     entries = await _read(handle)
     projection = Projection(hides_reasoning=hides_reasoning)
@@ -143,7 +143,7 @@ async def _open(client: EditorPeer, handle: Handle, chosen: Overrides | None = N
 
 
 async def opened(client: EditorPeer, session_id: str) -> EditorSession:
-    """One that was made or loaded here. Where a failed write has ended it, it is opened again. Raises `ProtocolError`."""
+    """A session that was made or loaded here. If a failed write ended it, it is opened again. Raises `ProtocolError`."""
     conversation_id = read_session_id(session_id)
     if conversation_id in client.lost:
         async with client.reopening:
@@ -164,7 +164,7 @@ async def _read(handle: Handle) -> Sequence[Entry]:
 def _settings(session: EditorSession) -> Json:
     try:
         config = session.config()
-    except ConfigError:  # its folder is gone, say: what was there can still be shown
+    except ConfigError:  # for example its folder is gone: the history can still be shown
         return {}
     session.note_settings(config)
     return {"modes": modes(config), "configOptions": config_options(config)}
@@ -193,7 +193,7 @@ def _plain_path(path: str | None) -> str | None:
 
 
 async def close(client: EditorPeer, request: Request) -> Json:
-    """Ends what runs, and shows nothing more of it. The conversation stays in the log."""
+    """End what runs and show nothing more of it. The conversation stays in the log."""
     session = await opened(client, params.read(params.OneSession, request.params).session_id)
     await session.cancel()
     if client.sessions.get(session.handle.id) is session:
@@ -203,7 +203,7 @@ async def close(client: EditorPeer, request: Request) -> Json:
 
 
 async def delete(client: EditorPeer, request: Request) -> Json:
-    """For good."""
+    """Delete the conversation for good."""
     session_id = params.read(params.OneSession, request.params).session_id
     handle = await client.find(session_id)
     session = client.sessions.pop(read_session_id(session_id), None)
@@ -215,11 +215,11 @@ async def delete(client: EditorPeer, request: Request) -> Json:
     return {}
 
 
-# -- how it works
+# -- settings
 
 
 async def set_mode(client: EditorPeer, request: Request) -> Json:
-    """From the next prompt on."""
+    """Applies from the next prompt on."""
     asked = params.read(params.SetMode, request.params)
     session = await opened(client, asked.session_id)
     _choose(session, mode_overrides(asked.mode_id, session.projection.sandbox))
@@ -228,7 +228,7 @@ async def set_mode(client: EditorPeer, request: Request) -> Json:
 
 
 async def set_config_option(client: EditorPeer, request: Request) -> Json:
-    """From the next prompt on. The answer has all options."""
+    """Applies from the next prompt on. The answer lists all options."""
     asked = params.read(params.SetConfigOption, request.params)
     session = await opened(client, asked.session_id)
     chosen = option_overrides(session.config(), asked.config_id, asked.value, session.projection.sandbox)
@@ -248,7 +248,7 @@ CANCELLED: Json = {"stopReason": "cancelled"}
 
 
 async def prompt(client: EditorPeer, request: Request) -> Json:
-    """One that comes while a turn runs joins it, and is answered at its end, too."""
+    """A prompt during a running turn joins it, and is also answered when the turn ends."""
     asked = params.read(params.Prompt, request.params)
     session = await opened(client, asked.session_id)
     waiting = RunningPrompt(request.id, session.when_shown)
@@ -262,7 +262,7 @@ async def prompt(client: EditorPeer, request: Request) -> Json:
             for path in pointed_at(asked.prompt) if client.gives_texts else ():
                 session.handle.unsaved_texts().note_likely(path)
             await _send(session, waiting, Message("user", content))
-            if waiting.cancelled:  # while it was on its way; what comes behind it begins a turn of its own
+            if waiting.cancelled:  # cancelled before it was accepted; the prompts after it begin a turn of their own
                 await session.cancel_one(waiting)
         ended = await waiting.done
     finally:
@@ -294,14 +294,14 @@ async def _send(session: EditorSession, waiting: RunningPrompt, message: Message
 
 
 def cancel(client: EditorPeer, session_id: str) -> None:
-    """A notification: for a session that is not open here there is nothing to be done."""
+    """A notification: it is ignored for a session that is not open here."""
     with suppress(ProtocolError):
         session = client.session(session_id)
         session.handle.tasks.run(session.cancel())
 
 
 def cancel_request(client: EditorPeer, request_id: int | str) -> None:
-    """Of prompts: others are answered soon."""
+    """Only prompts can be cancelled: other requests are answered soon."""
     for session in client.sessions.values():
         for waiting in [waiting for waiting in session.prompts if waiting.request_id == request_id]:
             session.handle.tasks.run(session.cancel_one(waiting))

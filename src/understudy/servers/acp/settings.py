@@ -1,4 +1,4 @@
-"""What an editor can choose for a session: modes and config options, and what they mean in our configuration."""
+"""The modes and config options that an editor can choose for a session, and their meaning in our configuration."""
 
 import msgspec
 
@@ -35,7 +35,7 @@ def mode_of(config: Config) -> str:
 
 
 def mode_overrides(mode: str, sandbox: SandboxMode | None) -> Overrides:
-    """`sandbox`: what to go back to from full access; None: as it is. Raises `InvalidParams`."""
+    """`sandbox`: the mode to return to from full access; None: no change. Raises `InvalidParams`."""
     if mode == PLAN:
         return Overrides(mode="plan")
     if mode == FULL_ACCESS:
@@ -51,7 +51,7 @@ def modes(config: Config) -> Json:
 
 
 def config_options(config: Config) -> list[Json]:
-    """All of them, with what holds: the answer to a change has the whole list."""
+    """All options with their current values: the answer to a change has the whole list."""
     return [
         _select("mode", "Mode", "mode", mode_of(config), {mode: name for mode, (name, _) in MODES.items()}),
         _select("model", "Model", "model", config.model, {name: name for name in _models(config)}),
@@ -80,7 +80,7 @@ def option_overrides(config: Config, config_id: str, value: str, sandbox: Sandbo
 
 
 def _models(config: Config) -> list[str]:
-    """The one in use first, then those that are known of its provider. Nobody is asked: an editor waits for this."""
+    """The model in use, then the known models of its provider. The provider is not asked, because an editor waits for this."""
     row = BY_ID.get(config.model_provider)
     known = (row.default_model, *models_of(row.vendors)) if row is not None else ()
     return list(dict.fromkeys((config.model, *known)))

@@ -1,6 +1,6 @@
-"""Commands, patches and other calls as tool calls of ACP: from the question or the beginning to the one end of each.
+"""Commands, patches and other calls as tool calls of ACP, from their question or beginning to their one end.
 
-File changes as diffs of ACP, which have whole texts where those can be had, and else the lines around each change.
+File changes become diffs of ACP. These hold whole texts if they are available, otherwise the lines around each change.
 """
 
 import os
@@ -33,7 +33,7 @@ class Hunk(msgspec.Struct, frozen=True):
 
 
 def diff_content(changes: Mapping[str, FileChange], cwd: str, *, on_disk: bool) -> list[Json]:
-    """`on_disk`: the files are about to be changed, or just were: what they hold makes whole texts of the hunks."""
+    """`on_disk`: the files are about to be changed or just were, so their content can turn hunks into whole texts."""
     return [part for path in sorted(changes) for part in _parts(_absolute(path, cwd), changes[path], cwd, on_disk=on_disk)]
 
 
@@ -81,7 +81,7 @@ def _diff(path: str, old: str | None, new: str) -> Json:
 
 
 def _whole(before: str, after: str, hunks: list[Hunk]) -> tuple[str, str] | None:
-    """Whatever stands on the disk: the text from before the change, or the one from after it."""
+    """The whole texts before and after the change, whichever of the two is on disk."""
     text = _read(before)
     if text is not None and (new := replace(text, [(hunk.old_start, hunk.old, hunk.new) for hunk in hunks])) is not None:
         return text, new
@@ -92,7 +92,7 @@ def _whole(before: str, after: str, hunks: list[Hunk]) -> tuple[str, str] | None
 
 
 def replace(text: str, hunks: list[tuple[int, tuple[str, ...], tuple[str, ...]]]) -> str | None:
-    """The text with some lines in place of others; None where those do not stand there."""
+    """The text with some lines replaced; None if it does not have those lines."""
     lines = text.split("\n")
     lines = [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
     made: list[str] = []
@@ -165,11 +165,11 @@ class _Shown(msgspec.Struct):
 
 class ToolCalls:
     def __init__(self, cwd: Callable[[], str]) -> None:
-        self.live = False  # what is told happens now
+        self.live = False  # the updates are live, not replayed
         self._cwd = cwd
-        self._last: dict[str, str] = {}  # the last tool call of a model's call
+        self._last: dict[str, str] = {}  # the last tool call of each model call
         self._used: dict[str, int] = {}
-        self._printing: dict[str, a.Command] = {}  # commands whose output is to be shown, by their tool call
+        self._printing: dict[str, a.Command] = {}  # by tool call: commands whose new output is to be shown
 
     # -- questions
 
@@ -183,27 +183,27 @@ class ToolCalls:
     # -- beginnings
 
     def begin(self, item: Calls) -> Json:
-        """The tool call that a question is about is there before the question."""
+        """A question's tool call begins before the question."""
         return self._begin(item, self._about(item), "in_progress" if item.running else "pending")
 
     def go_on(self, item: Calls) -> Json:
-        """Nobody is told twice that it begins: the question has done so."""
+        """The question has already begun this tool call, so it is not begun again."""
         shown: _Shown = item.name
         shown.content = self._about(item)["content"] or shown.content
         return _update(shown, status="in_progress")
 
-    # -- what commands print
+    # -- output of commands
 
     @property
     def prints(self) -> bool:
-        """Whether there is output that was not shown yet."""
+        """Whether some output was not shown yet."""
         return bool(self._printing)
 
     def printed(self, item: a.Command) -> None:
         self._printing[item.name.tool_call_id] = item
 
     def take_output(self) -> list[Json]:
-        """Of all that have printed something since this was last asked: each with all of it."""
+        """Updates for all commands with new output since the last call, each with its whole output."""
         printing, self._printing = self._printing, {}
         told: list[Json] = []
         for tool_call_id, item in printing.items():
@@ -240,7 +240,7 @@ class ToolCalls:
         return [*begun, _update(shown, status=status)]
 
     def never_began(self, call: FunctionCall, output: str) -> list[Json]:
-        """A call that was refused, or could not be done."""
+        """A call that was refused or could not be made."""
         argv = a.argv_of(call)
         about: Json
         if argv is not None:
@@ -286,7 +286,7 @@ class ToolCalls:
         }
 
     def _begin(self, item: Calls, about: Json, status: str) -> Json:
-        """Models give their calls the same ids again; here each has its own."""
+        """Each tool call has its own id here, because models reuse the ids of their calls."""
         call_id = item.call_id
         self._used[call_id] = count = self._used.get(call_id, 0) + 1
         self._last[call_id] = tool_call_id = call_id if count == 1 else f"{call_id}#{count}"

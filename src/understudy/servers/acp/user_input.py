@@ -1,4 +1,6 @@
-"""What the model wants to know, put to an editor: as a form where it has any, else one question after the other as choices."""
+"""Asks an editor what the model wants to know: in a form if the editor supports forms, otherwise one question after the other as
+choices.
+"""
 
 from collections.abc import Callable
 from typing import Any, cast
@@ -12,7 +14,7 @@ from understudy.servers.acp.content import Json, question_content
 from understudy.servers.questions import NOT_READABLE, unusable
 
 Send = Callable[[str, Json, Callable[[Response], None]], RequestId]
-"""Makes a request to the editor: its method, params, and who is told of the answer."""
+"""Makes a request to the editor: its method, its params, and the callback for the answer."""
 
 NO_WORDS = "The editor has no field to type the answer into; another client can give it."
 _LEAVE = {"optionId": "none", "name": "Do not answer", "kind": "reject_once"}
@@ -37,7 +39,7 @@ def _field(question: InputQuestion) -> Json:
 
 
 class OneByOne:
-    """One question after the other. The first that is not answered ends it."""
+    """One question after the other. The first unanswered question ends it."""
 
     def __init__(self, asked: UserInputAsked, about: Json, send: Send, answered: Callable[[Response], None]) -> None:
         self.open: RequestId = 0

@@ -1,3 +1,1 @@
-"""The app server's protocol, which the Codex SDKs and editors speak: threads, turns and items, as a table over
-`engine/activity`.
-"""
+"""The app server's protocol, which the Codex SDKs and editors speak: translates `engine/activity` into threads, turns and items."""

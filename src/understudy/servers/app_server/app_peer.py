@@ -1,6 +1,6 @@
-"""One client of the app server: what it said of itself, the requests it was sent, and the threads it has loaded.
+"""One client of the app server: its introduction, the requests that it was sent, and its loaded threads.
 
-Of a thread that it has loaded, it is told what happens there and asked what is asked there (`ThreadViewer`).
+For each loaded thread, it is told what happens and asked the thread's questions (`ThreadViewer`).
 """
 
 import asyncio
@@ -45,7 +45,7 @@ MOST_WAITING = 64  # turns that wait for the running one
 
 
 class ThreadViewer:
-    """`entry`, `delta` and so on are called by the following, in order."""
+    """Called by the following (`entry`, `delta` and so on), in order."""
 
     def __init__(self, client: "AppPeer", handle: Handle, projection: Projection, after: int) -> None:
         self.handle = handle
@@ -61,7 +61,7 @@ class ThreadViewer:
         self._holding = 0
         self._late = LateListener(self._send) if client.name in NAMES else None
         self._asked = AskedQuestions(handle, read_answer, self._withdraw, self._resolved, read_input=read_input)
-        self.promised: set[str] = set()  # ids of turns that the client was promised, and that have not begun
+        self.promised: set[str] = set()  # ids of turns that the client was promised and that have not begun
 
     @property
     def can_answer(self) -> bool:
@@ -70,7 +70,7 @@ class ThreadViewer:
     # -- loading
 
     def go_live(self) -> None:
-        """From here on the client is told what happens. What was said of unfinished items comes first, then open questions."""
+        """From here on the client is told what happens: first the text of unfinished items, then open questions."""
         self._client.threads[self.handle.id] = self
         self._client.lost.pop(self.handle.id, None)
         for live in self.following.take_unfinished():
@@ -86,14 +86,14 @@ class ThreadViewer:
         self._asked.withdraw_all()
 
     def choose(self, chosen: Overrides | None) -> None:
-        """From the next turn on, over what was chosen before."""
+        """Choose settings from the next turn on, on top of earlier choices."""
         if chosen is not None and chosen != Overrides():
             self.chosen = chosen if self.chosen is None else merge(self.chosen, chosen)
 
     # -- the order of answers and notifications
 
     def hold(self) -> None:
-        """What happens from here on is told after the answer that is being made."""
+        """Hold notifications until the answer that is being made has been sent."""
         self._holding += 1
 
     def release(self) -> None:
@@ -108,7 +108,7 @@ class ThreadViewer:
             self._hold_for(self._late.answered(turn_id))
 
     def _let_it_listen(self, turn_id: str) -> None:
-        """The end of this turn comes next."""
+        """The end of this turn is sent next: hold it if the client may not be listening yet."""
         if self._late is not None:
             self._hold_for(self._late.rest(turn_id))
 
@@ -118,7 +118,7 @@ class ThreadViewer:
             asyncio.get_running_loop().call_later(seconds, self.release)
 
     def tell_first(self, notices: Iterable[Notice]) -> None:
-        """Before everything that is held."""
+        """Send these before everything that is held."""
         self._held[:0] = [self._client.line(method, params) for method, params in notices]
 
     def tell(self, notices: Iterable[Notice]) -> None:
@@ -167,7 +167,7 @@ class ThreadViewer:
         self._asked.withdraw(call_id, turn)
 
     def ended(self, ended: TurnEnded) -> None:
-        """A thread goes on after every turn."""
+        """A thread continues after every turn."""
 
     def failed(self, error: AgentError) -> None:
         if not self.is_deleted:
@@ -199,29 +199,29 @@ class ThreadViewer:
 
     @property
     def running_turn(self) -> str | None:
-        """The id of the turn that runs, also where its beginning has not been told yet."""
+        """The id of the running turn, even if its beginning has not been sent yet."""
         number = self.handle.running_turn
         return None if number is None else self._id_of(number)
 
     def id_of_turn(self, accepted: Accepted, message_id: str) -> str:
-        """Of the turn that reads a message which was accepted just now."""
+        """The id of the turn that reads a message just accepted."""
         return message_id if not accepted.turn else self._id_of(accepted.turn)
 
     def _id_of(self, number: str) -> str:
-        """By the projection, once it was told of the turn; else by what it will be told."""
+        """The id that the projection has given the turn, or will give it."""
         return self.projection.turn_ids.get(number) or self.handle.message_of_turn(number) or self.projection.turn_id(number)
 
     # -- turns that wait for the running one
 
     def promise(self, turn_id: str) -> None:
-        """A turn of this id is to begin, now or later."""
+        """A turn with this id will begin, now or later."""
         self.promised.add(turn_id)
         self.projection.promised.add(turn_id)
         if self._late is not None:
             self._late.expect(turn_id)
 
     def take_back(self, turn_id: str) -> None:
-        """It does not begin, and the client was not told that it would."""
+        """The turn will not begin, and the client was not told that it would."""
         self.promised.discard(turn_id)
         if self._late is not None:
             self._late.forget(turn_id)
@@ -233,7 +233,7 @@ class ThreadViewer:
             self._tell_unbegun(message_id, "interrupted", "the message was read in a turn that another client had begun")
 
     def _tell_unbegun(self, turn_id: str, status: str, why: str | None = None) -> None:
-        """Of a turn that was promised and will not begin."""
+        """Report the end of a promised turn that will not begin."""
         self._let_it_listen(turn_id)
         now = time.time()
         error = None if why is None else {"message": why, "codexErrorInfo": "other", "additionalDetails": None}
@@ -242,7 +242,7 @@ class ThreadViewer:
 
 
 def _seconds_for(question: Question, handle: Handle) -> float:
-    """That there are for an answer. 0: it may take for ever; of approvals the protocol does not tell it."""
+    """The time for an answer; 0: no limit. The protocol cannot express a limit for approvals."""
     if not isinstance(question, UserInputAsked):
         return 0.0
     return seconds_to_answer(handle)
@@ -256,8 +256,8 @@ class AppPeer:
         self.histories = Histories(sink)
         self.initialized = False
         self.name = ""
-        self.threads: dict[ConversationId, ThreadViewer] = {}  # loaded: what happens in them is told
-        self.lost: dict[ConversationId, Overrides | None] = {}  # threads whose viewer was lost, with what it had chosen
+        self.threads: dict[ConversationId, ThreadViewer] = {}  # loaded threads: the client is told what happens in them
+        self.lost: dict[ConversationId, Overrides | None] = {}  # threads whose viewer was lost, with its choices
         self.reopening = asyncio.Lock()
         self._opted_out: frozenset[str] = frozenset()
         self._order = InOrder()
@@ -267,10 +267,10 @@ class AppPeer:
     def meet(self, name: str, opted_out: frozenset[str]) -> None:
         self.initialized, self.name, self._opted_out = True, name, opted_out
 
-    # -- what it is told and asked
+    # -- notifications and requests
 
     def line(self, method: str, params: Json) -> bytes:
-        """A notification; nothing where it does not want to be told of such."""
+        """A notification's line; empty if the client does not want such notifications."""
         return b"" if method in self._opted_out else notification_line(method, params)
 
     def notify(self, method: str, params: Json) -> None:
@@ -279,18 +279,18 @@ class AppPeer:
             self.sink.send(line, None)
 
     def new_request(self, method: str, params: Json, on_answer: Callable[[Response], None]) -> tuple[RequestId, bytes]:
-        """A request of ours, and its id. Whoever makes it sends it."""
+        """A new request and its id. The caller sends it."""
         request_id = self._next_id
         self._next_id += 1
         self._asked[request_id] = on_answer
         return request_id, request_line(request_id, method, params)
 
     def forget_request(self, request_id: RequestId) -> None:
-        """Its answer would change nothing any more."""
+        """The request's answer would no longer change anything."""
         self._asked.pop(request_id, None)
 
     def answer(self, response: Response) -> bool:
-        """False where nothing was asked under this id, or it was answered before."""
+        """False if nothing was asked under this id, or it was already answered."""
         on_answer = self._asked.pop(response.id, None)
         if on_answer is None:
             logger.info("an answer to request %r came, which is not open", response.id)
@@ -301,7 +301,7 @@ class AppPeer:
     # -- threads
 
     async def find(self, thread_id: str, *, to_send: bool = False) -> Handle:
-        """Requests about one thread get on from here in the order in which they came. Raises `InvalidRequest`."""
+        """Requests about one thread continue from here in their order of arrival. Raises `InvalidRequest`."""
         conversation_id = read_thread_id(thread_id)
         if (behind_others := self._order.enter(conversation_id)) is not None:
             await behind_others
@@ -313,13 +313,13 @@ class AppPeer:
             self._order.leave(conversation_id)
 
     async def in_order(self, conversation_id: ConversationId) -> None:
-        """Until earlier requests about the thread have got on."""
+        """Wait until earlier requests about the thread have continued."""
         if (behind_others := self._order.enter(conversation_id)) is not None:
             await behind_others
         self._order.leave(conversation_id)
 
     def lose(self, viewer: ThreadViewer) -> None:
-        """It cannot be shown anything more for now: a write has failed. The next request about the thread follows it anew."""
+        """A write failed, so the viewer can show nothing more. The next request about the thread follows it again."""
         if self.threads.get(viewer.handle.id) is viewer:
             self.unload(viewer.handle.id)
             self.lost[viewer.handle.id] = viewer.chosen

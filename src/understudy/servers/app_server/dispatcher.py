@@ -1,5 +1,5 @@
-"""The app server for one client, on standard input and output: `initialize`, the table of methods, a message in and its answer
-out.
+"""The app server for one client on standard input and output: `initialize`, the table of methods, and the answer to each
+message.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -21,7 +21,7 @@ from understudy.servers.stdio import line_door
 from understudy.servers.stdio.line_door import LineDispatcher
 
 Handler = Callable[[AppPeer, Raw | None], Awaitable[Any]]
-"""Serves a request: returns its result (or a `LineAnswer`), or raises what the client is to be told."""
+"""Serves a request: returns its result (or a `LineAnswer`), or raises what the client should be told."""
 
 
 async def initialize(client: AppPeer, given: Raw | None) -> Json:
@@ -69,7 +69,7 @@ METHODS: dict[str, Handler] = {
 
 class Dispatcher(LineDispatcher):
     def __init__(self, engine: Engine, caller: Caller, sink: Sink, met: Handshake | None = None) -> None:
-        """`met`: what `initialize` said, where it was answered already."""
+        """`met`: the data of `initialize`, if that was already answered."""
         self._client = AppPeer(engine, caller, sink)
         if met is not None:
             self._client.meet(met.name, met.opted_out)

@@ -1,4 +1,4 @@
-"""Who may open a WebSocket to the app server: nobody by way of a page, and without a token only the user who has started it."""
+"""Who may open a WebSocket to the app server: no web page, and without a token only the user who started the server."""
 
 import os
 import socket
@@ -29,7 +29,7 @@ class Refused(Exception):
 
 class DoorKeeper:
     def __init__(self, token_hash: str | None) -> None:
-        """`token_hash`: SHA-256 of the token that is asked for, in hexadecimal digits; None: none is."""
+        """`token_hash`: SHA-256 of the required token, in hexadecimal digits; None: no token is required."""
         self._token_hash = token_hash
 
     def judge(self, headers: Mapping[str, str], connected: Any) -> Caller:
@@ -53,8 +53,8 @@ class DoorKeeper:
 
 
 def is_same_user(connected: Any) -> bool:
-    """Whether the process at the other end, on this machine, is of our user. Linux tells it of TCP too; other systems do not, and
-    there everybody on the machine counts.
+    """Whether our own user runs the process at the other end on this machine. Linux can tell this for TCP too; other systems
+    cannot, and there everybody on the machine is accepted.
     """
     if connected.family == socket.AF_UNIX:
         peer = peer_of(connected)
@@ -73,7 +73,7 @@ def is_same_user(connected: Any) -> bool:
 
 
 def _in_table(family: int, address: Any) -> str:
-    """As the kernel writes an address there: words of four bytes in the machine's order."""
+    """The address in the kernel's notation: words of four bytes in the machine's order."""
     packed = socket.inet_pton(family, address[0].partition("%")[0])
     words = struct.unpack(f"={len(packed) // 4}I", packed)
     return "".join(f"{word:08X}" for word in words) + f":{address[1]:04X}"

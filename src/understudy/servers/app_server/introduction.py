@@ -1,4 +1,6 @@
-"""What the app server and its client say of themselves in `initialize`. Said before the server is imported, so it needs little."""
+"""`initialize`: what the app server and its client say about themselves. It is answered before the server is imported, so it needs
+little.
+"""
 
 import os
 import sys
@@ -16,7 +18,7 @@ class Handshake:
 
     def __init__(self, name: str, opted_out: "frozenset[str]") -> None:
         self.name = name
-        self.opted_out = opted_out  # notifications that it does not want to be sent
+        self.opted_out = opted_out  # notifications that it does not want
 
 
 def introduce(name: str, version: str, home: str) -> Introduction:
@@ -30,7 +32,7 @@ def introduce(name: str, version: str, home: str) -> Introduction:
 
 
 def user_agent(name: str, version: str) -> str:
-    """Clients read the version behind the first `/` as that of codex: it says whose protocol this is."""
+    """Clients take the version after the first `/` for codex's: it says whose protocol this is."""
     machine = os.uname()
     system = f"{machine.sysname} {machine.release}; {machine.machine}"
     return f"{name}/{CODEX_VERSION} ({system}) understudy/{__version__} ({name}; {version})"

@@ -1,9 +1,7 @@
-"""Items of a thread, as the app server's clients are shown them. Pure: parts of records in, JSON out.
+"""Items of a thread as clients of the app server see them. Pure: parts of records in, JSON out.
 
-Ids of turns and items as clients of the app server see them.
-
-They follow from the log alone, so that every process gives the same ones. Those of items are unique in their thread: models
-give their calls and messages the same ids again and again.
+Also the ids of turns and items. They depend only on the log, so that every process gives the same ids. Item ids are unique in their
+thread, although models reuse the ids of calls and messages.
 """
 
 import hashlib
@@ -20,15 +18,15 @@ from understudy.text import quote_command
 
 
 def uuid_of(*parts: str) -> str:
-    """One that stands for these texts, and for no others."""
+    """A UUID that is determined by these texts, and different for any others."""
     digest = bytearray(hashlib.sha256("\0".join(parts).encode(errors="surrogatepass")).digest()[:16])
-    digest[6] = digest[6] & 0x0F | 0x80  # version 8: made in a way of one's own
+    digest[6] = digest[6] & 0x0F | 0x80  # version 8: a custom scheme
     digest[8] = digest[8] & 0x3F | 0x80
     return read_uuid(digest.hex())
 
 
 class ItemIds:
-    """Gives out ids in the order of the log: what the model calls it where that is free, else with a number behind it."""
+    """Gives out ids in the order of the log: the model's id if it is free, otherwise with a number appended."""
 
     def __init__(self) -> None:
         self._used: set[str] = set()
@@ -96,7 +94,7 @@ def command(item_id: str, argv: Sequence[str], cwd: str, process: int | None = N
 
 
 def command_actions(argv: Sequence[str]) -> list[Json]:
-    """What the command does, in one word: nobody here guesses more. The shell around a script is left out."""
+    """A one-word description of the command, without further guesses. A shell around a script is left out."""
     wrapped = len(argv) == 3 and os.path.basename(argv[0]) in _SHELLS and argv[1] in ("-c", "-lc")
     return [{"type": "unknown", "command": argv[2] if wrapped else quote_command(tuple(argv))}]
 
@@ -131,7 +129,7 @@ def _change(path: str, change: FileChange, cwd: str) -> Json:
 
 
 def relative_diff(diff: str, cwd: str) -> str:
-    """A turn's diff with the files below the working directory named from there."""
+    """A turn's diff with files below the working directory as relative paths."""
     lines: list[str] = []
     in_head = False
     for line in diff.split("\n"):
@@ -187,7 +185,7 @@ def token_counts(usage: Usage) -> Json:
 
 
 def hook_run(ran: HookRan, *, over: bool) -> Json:
-    """A hook as `hook/started` and `hook/completed` have it."""
+    """A hook in the form of `hook/started` and `hook/completed`."""
     kinds: dict[str, str] = {"blocked": "feedback", "failed": "error", "stopped": "stop"}
     entries: list[Json] = [{"kind": kinds[ran.status], "text": ran.reason}] if ran.status in kinds else []
     if ran.context and ran.status == "completed":

@@ -30,14 +30,14 @@ Announce = Callable[[str], None]
 
 
 def run(where: "Where", token_hash: str | None, cli: Sequence[tuple[str, Any]], announce: Announce) -> int:
-    """Serve until a signal comes. Returns the exit code. Raises `ConfigError` where it cannot listen."""
+    """Serve until a signal comes. Returns the exit code. Raises `ConfigError` if it cannot listen."""
     hide_memory()
     return run_server("the app server's protocol over WebSockets", partial(_serve, where, DoorKeeper(token_hash), cli, announce))
 
 
 class Where(Protocol):
     async def open(self, client: Callable[[], asyncio.Protocol]) -> str:
-        """Listen, and say under which address. Raises `ConfigError`."""
+        """Listen and return the address. Raises `ConfigError`."""
         ...
 
     def close(self) -> None: ...
@@ -112,7 +112,7 @@ async def _serve(where: Where, keeper: DoorKeeper, cli: Sequence[tuple[str, Any]
 
 
 class _Frames(asyncio.WriteTransport):
-    """What a sink writes to: each line leaves as a message."""
+    """The target of a sink: each line leaves as a message."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         super().__init__()
@@ -183,7 +183,7 @@ class _Client(asyncio.Protocol):
             return
         self._go_on()
 
-    # -- before it is a WebSocket
+    # -- before the upgrade to a WebSocket
 
     def _read_head(self) -> None:
         head, end, rest = self._head.partition(b"\r\n\r\n")
@@ -230,10 +230,10 @@ class _Client(asyncio.Protocol):
         self._closing = True
         self._transport.close()
 
-    # -- as one
+    # -- as a WebSocket
 
     def _go_on(self) -> None:
-        """So many messages in one step of the event loop. Who asks and never reads is not listened to for a while."""
+        """Handle a limited number of messages per step of the event loop. A client that asks and never reads is paused."""
         for _ in range(min(LINES_IN_A_STEP, len(self._waiting))):
             if self._closing:
                 return
@@ -270,10 +270,10 @@ class _Client(asyncio.Protocol):
         self._closing = True
         self._transport.write(close_frame(code, reason))
         self._transport.close()
-        self._loop.call_later(LAST_WORDS_SECONDS, self.abort)  # of one that does not read
+        self._loop.call_later(LAST_WORDS_SECONDS, self.abort)  # for a client that does not read
 
     def say_goodbye(self) -> None:
-        """The server ends: whoever still waits is told so."""
+        """The server ends: tell those who still wait."""
         if self._dispatcher is not None and not self._closing:
             self._dispatcher.close()
             self._sink.flush()

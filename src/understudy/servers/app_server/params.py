@@ -1,4 +1,4 @@
-"""What the methods of the app server take. Members that are not named here are ignored, as the protocol has it."""
+"""Parameters of the app server's methods. Members that are not named here are ignored, as the protocol says."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ class Initialize(_Params, kw_only=True):
 
 
 class KindsOfQuestions(msgspec.Struct):
-    """Which of them codex may ask. Taken as the nearest policy, as in the configuration."""
+    """Which kinds codex may ask. Mapped to the nearest policy, as in the configuration."""
 
     sandbox_approval: bool = False
     rules: bool = False
@@ -45,7 +45,7 @@ class Granular(msgspec.Struct):
 
 
 class Settings(_Params, kw_only=True):
-    """What a client chooses for a thread, from its start on or from one turn on."""
+    """What a client chooses for a thread, from its start or from one turn on."""
 
     cwd: str | None = None
     model: str | None = None
@@ -119,7 +119,7 @@ class SandboxPolicy(_Params, kw_only=True):
 
 
 class ModeSettings(msgspec.Struct, kw_only=True):
-    """As its clients spell them."""
+    """In the spelling of its clients."""
 
     model: str | None = None
     reasoning_effort: str | None = None

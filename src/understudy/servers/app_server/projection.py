@@ -1,9 +1,9 @@
-"""Records and deltas of one conversation as notifications of the app server: its turns, and its items from start to end.
+"""Turns records and deltas of one conversation into notifications of the app server: its turns, and its items from start to end.
 
-The names of an `Activity` that goes along the whole log of a conversation, so that ids are the same in every process and at
-every time. Who is told, and in which order with answers, is the viewer's part.
+It translates an `Activity` over the conversation's whole log, so that ids are always the same in every process. The viewer decides
+who is told, and in which order with answers.
 
-Items that have begun and are not completed yet: every one that begins is completed, once.
+It also keeps track of open items: every item that begins is completed once.
 """
 
 import os
@@ -36,15 +36,15 @@ class OpenItems:
         return [("item/started", {"item": told, "threadId": self._thread_id, "turnId": turn_id, "startedAtMs": now})]
 
     def complete(self, item: Json, turn_id: str, at: float) -> list[Notice]:
-        """Where it has not begun, it does so first."""
+        """Complete an item; begin it first if it has not begun."""
         notices = [] if item["id"] in self._open else self.begin(item, turn_id, at)
         began, _ = self._open.pop(item["id"])
-        now = max(milliseconds(at), began)  # its beginning was seen when its text came, which may be later than its record
+        now = max(milliseconds(at), began)  # the item began when its text came, which may be later than its record
         told = {**item, "startedAtMs": began, "completedAtMs": now}
         return [*notices, ("item/completed", {"item": told, "threadId": self._thread_id, "turnId": turn_id, "completedAtMs": now})]
 
     def update(self, item: Json) -> None:
-        """What is known of it meanwhile, for those who come now."""
+        """Store the item's present form, for clients that join now."""
         if item["id"] in self._open:
             self._open[item["id"]] = self._open[item["id"]][0], item
 
@@ -54,7 +54,7 @@ class OpenItems:
 
 INTERRUPTED = "interrupted"
 _PLAN_STATUS = {"pending": "pending", "in_progress": "inProgress", "completed": "completed"}
-_UNTOLD = frozenset({r.TurnDropped})  # the viewer that was promised the turn tells of it
+_UNTOLD = frozenset({r.TurnDropped})  # the viewer that promised the turn reports it
 _KINDS: dict[str, Json] = {
     "Add": {"type": "add"},
     "Update": {"type": "update", "move_path": None},
@@ -63,7 +63,7 @@ _KINDS: dict[str, Json] = {
 
 
 class _Place(NamedTuple):
-    """Where in the log a step is: the turn by its number and by its id, and the time."""
+    """A step's place in the log: the turn by number and by id, and the time."""
 
     number: str
     turn_id: str
@@ -76,21 +76,21 @@ PLAN = "<proposed_plan>"
 class Projection:
     def __init__(self, thread_id: str) -> None:
         self.thread_id = thread_id
-        self.turn_ids: dict[str, str] = {}  # by the number that the log has for a turn
-        self.promised: set[str] = set()  # messages each of which a client was promised a turn for, of that id
-        self.turn: str | None = None  # the number of the one that runs
+        self.turn_ids: dict[str, str] = {}  # by the log's number of the turn
+        self.promised: set[str] = set()  # messages for each of which a client was promised a turn with the same id
+        self.turn: str | None = None  # the number of the running turn
         self.questions: dict[str, r.Question] = {}
         self.usage: Usage | None = None
         self.last_usage: Usage | None = None
         self.last_turn: str | None = None  # the turn of the last `TokensCounted`
-        self.failed = False  # the last turn has
+        self.failed = False  # the last turn failed
         self.name: str | None = None
         self._activity = Activity()
         self._ids = ItemIds()
         self._open = OpenItems(thread_id)
-        self._last_items: dict[str, str] = {}  # the id of the last item of a call, by the call's
+        self._last_items: dict[str, str] = {}  # the id of each call's last item, by call id
         self._cwd = ""
-        self._first: dict[str, str] = {}  # the message that begins a turn, by its number
+        self._first: dict[str, str] = {}  # the message that begins each turn, by the turn's number
         self._started_at = 0.0
         self._window: int | None = None
         self._last_message: Json | None = None
@@ -109,7 +109,7 @@ class Projection:
                 return self._grew(step, place)
             case a.Began(item=item):
                 return self._begin(item, place)
-            case a.Resumed(item=item):  # nobody is told twice that it begins: the question has done so
+            case a.Resumed(item=item):  # its question has already begun the item
                 item.name = self._shape(item, item.name["id"])
                 self._open.update(item.name)
                 return []
@@ -140,23 +140,23 @@ class Projection:
         if not told.words or told.repeats or type(told.record) in _UNTOLD:
             return []
         if isinstance(told.record, r.Noticed) and (told.record.withdraws or self.turn is None):
-            return []  # the whole message follows; or it is about the past of a copied conversation
+            return []  # the whole message follows; or the record belongs to the past of a copied conversation
         return [self._warning(told.words)]
 
     # -- items
 
     def item_of(self, call_id: str) -> str:
-        """The id of the item that tells of this call; the call's own where none does."""
+        """The id of the call's item, or the call's own id if it has no item."""
         return self._last_items.get(call_id, call_id)
 
     def unfinished(self) -> list[Json]:
-        """Items that have begun, with what has been said of them so far."""
+        """Items that have begun, with their text so far."""
         text = self._activity.unfinished()
         said = {} if text is None else {text.name["id"]: "".join(text.said)}
         return [{**item, "text": said[item["id"]]} if item["id"] in said else item for item in self._open.all()]
 
     def _shape(self, item: a.Shown, known: str | None = None) -> Json:
-        """As it begins, with the id that it has already or a new one."""
+        """The item's initial form, with its existing id or a new one."""
         match item:
             case a.Text():
                 return items.agent_message(known or self._ids.message(), "")
@@ -173,9 +173,9 @@ class Projection:
             case a.Image(path=path):
                 return items.image_view(known or self._new_id(item.call_id), path)
             case a.UserQuestion():
-                return {"id": self._new_id(item.call_id)}  # that id is named in the question, and no item has it
+                return {"id": self._new_id(item.call_id)}  # the question names this id, but no item has it
             case a.BudgetQuestion():
-                return {"id": item.call_id}  # shown as a question only
+                return {"id": item.call_id}  # shown only as a question
 
     def _new_id(self, call_id: str) -> str:
         self._last_items[call_id] = item_id = self._ids.call(call_id)
@@ -187,7 +187,7 @@ class Projection:
 
     def _grew(self, grew: a.Grew, place: _Place) -> list[Notice]:
         if not grew.text and isinstance(grew.item, a.Command):
-            return []  # half a character waits for its rest
+            return []  # an incomplete character waits for its remaining bytes
         told: Json = {"itemId": grew.item.name["id"], "delta": grew.text}
         match grew.item:
             case a.Text():
@@ -218,7 +218,7 @@ class Projection:
         return notices
 
     def _ended_with_plan(self, ended: a.Ended, begun: Json, place: _Place) -> list[Notice]:
-        """A plan that a message proposes is an item of its own, and not in the message."""
+        """A plan that a message proposes becomes an item of its own, outside the message."""
         plan, text = split_plan(ended.text)
         planned: Json = {"type": "plan", "id": f"{place.turn_id}-plan", "text": plan}
         told = (
@@ -235,7 +235,7 @@ class Projection:
         return [*told, *notices]
 
     def _is_nothing(self, ended: a.Ended) -> bool:
-        """Whether no item is told of it: nothing was seen of it before, and there is nothing to see now."""
+        """Whether there is no item to report: nothing of it was shown before, and there is nothing to show now."""
         match ended.item:
             case a.Text(missed=True):
                 return not ended.text
@@ -269,7 +269,7 @@ class Projection:
                 return begun
 
     def _never_began(self, call: FunctionCall, output: str, place: _Place) -> list[Notice]:
-        """A call that was refused, or could not be done."""
+        """A call that was refused or could not be made."""
         if call.name == "apply_patch":
             item = items.file_change(self._new_id(call.call_id), self._named_in(call), "failed")
         elif (argv := a.argv_of(call)) is not None:
@@ -280,20 +280,20 @@ class Projection:
         return self._open.complete(item, place.turn_id, place.at)
 
     def _named_in(self, call: FunctionCall) -> list[Json]:
-        """The files that a patch names which was never applied."""
+        """The files named by a patch that was never applied."""
         named = [(os.path.normpath(os.path.join(self._cwd, path)), word) for word, path in a.files_of(call)]
         return [{"path": path, "kind": _KINDS[word], "diff": ""} for path, word in sorted(named)]
 
     # -- turns
 
     def turn_id(self, number: str) -> str:
-        """The id of a turn. It is told by the message that begins it, so it is known before the turn is."""
+        """The id of a turn. The message that begins the turn determines it, so it is known before the turn begins."""
         known = self.turn_ids.get(number)
         return known if known is not None else self._first.get(number) or uuid_of(self.thread_id, "turn", number)
 
     @property
     def running_turn(self) -> str | None:
-        """The id of the turn that runs."""
+        """The id of the running turn."""
         return None if self.turn is None else self.turn_id(self.turn)
 
     def _accept(self, message: r.UserMessage, number: str) -> None:
@@ -337,7 +337,7 @@ class Projection:
         of_user = [isinstance(question, r.UserInputAsked) for question in self.questions.values()]
         return ["waitingOnApproval"] * (not all(of_user)) + ["waitingOnUserInput"] * any(of_user)
 
-    # -- records that stand for themselves
+    # -- records without an item
 
     def _opened(self, opened: r.Opened, _: _Place) -> list[Notice]:
         self._cwd = opened.overrides.cwd or self._cwd
@@ -369,7 +369,7 @@ class Projection:
         return [*(self._server(name, "ready") for name in checked.ready), *missing]
 
     def _hook_ran(self, ran: r.HookRan, place: _Place) -> list[Notice]:
-        """Its beginning is told with its end: what is in the log has ended."""
+        """A hook's beginning is reported with its end, because the log only has hooks that have ended."""
         begun, ended = items.hook_run(ran, over=False), items.hook_run(ran, over=True)
         notices = [
             self._of_turn("hook/started", place.turn_id, run=begun),

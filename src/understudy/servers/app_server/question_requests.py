@@ -1,4 +1,4 @@
-"""Questions as requests that a client of the app server is sent, and what its answers mean."""
+"""Questions as requests to a client of the app server, and the meaning of its answers."""
 
 import time
 
@@ -47,7 +47,9 @@ _DECISIONS: dict[str, Decision] = {
 
 
 def question_request(question: Question, thread_id: str, turn_id: str, item_id: str, cwd: str, seconds: float) -> tuple[str, Json]:
-    """Method and params by which it is put. `cwd`: files below it are named from there. `seconds`: for an answer; 0: for ever."""
+    """The method and params that ask the question. `cwd`: files below it get relative paths. `seconds`: for an answer; 0:
+    no limit.
+    """
     about: Json = {"threadId": thread_id, "turnId": turn_id, "itemId": item_id, "startedAtMs": milliseconds(time.time())}
     match question:
         case CommandApprovalAsked():
@@ -89,21 +91,21 @@ def _about_command(question: CommandApprovalAsked, about: Json) -> Json:
 
 
 def _elicitation(server: str, message: str, about: Json) -> tuple[str, Json]:
-    """For what the protocol has no question of its own: a form with nothing to fill in, to be accepted or declined."""
+    """For questions without a form of their own in the protocol: an empty form to accept or decline."""
     form: Json = {"type": "object", "properties": {}}
     params: Json = {"mode": "form", "message": message, "requestedSchema": form, "_meta": None}
     return "mcpServer/elicitation/request", {**about, "serverName": server, **params}
 
 
 def read_answer(response: Response) -> tuple[Decision, str]:
-    """What a client decided, and in whose name. Whatever cannot be understood is a no."""
+    """A client's decision and its source. An answer that cannot be understood is a no."""
     if (refusal := unusable(response)) is not None:
         return refusal
     match response.result:
         case {"decision": str(word)}:
             return _DECISIONS.get(word, "denied"), CLIENT
         case {"decision": {"acceptWithExecpolicyAmendment": _}}:
-            return "approved", CLIENT  # this once: rules are the user's, in the configuration
+            return "approved", CLIENT  # only this once: rules belong to the user, in the configuration
         case {"action": "accept"}:
             return "approved", CLIENT
         case {"action": "cancel"}:
@@ -113,7 +115,7 @@ def read_answer(response: Response) -> tuple[Decision, str]:
 
 
 def read_input(question: UserInputAsked, response: Response) -> tuple[Decision, str, Answers]:
-    """What was answered. An error, or nothing in it, is no answer, and is told to the model as that."""
+    """The answers. An error or an empty result is no answer, and the model is told so."""
     if (refusal := unusable(response)) is not None:
         return *refusal, {}
     try:

@@ -1,4 +1,4 @@
-"""What a client chooses for a thread or a turn, as overrides of our configuration; and what holds, as it is shown."""
+"""Turns a client's choices for a thread or turn into overrides of our configuration, and shows the resulting settings."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def _policy(chosen: ApprovalPolicy | Granular | None) -> ApprovalPolicy | None:
 
 
 def thread_overrides(params: Settings, *, ephemeral: bool | None = None) -> Overrides:
-    """Of `thread/start` and its kin. Raises `InvalidParams`."""
+    """Overrides of `thread/start` and similar methods. Raises `InvalidParams`."""
     config = _config(params.config)
     if params.model_provider is not None:
         config["model_provider"] = params.model_provider
@@ -48,7 +48,7 @@ def thread_overrides(params: Settings, *, ephemeral: bool | None = None) -> Over
 
 
 def turn_overrides(params: TurnSettings) -> Overrides | None:
-    """Of `turn/start`: they hold from this turn on. None where nothing is chosen. Raises `InvalidParams`."""
+    """Overrides of `turn/start`, from this turn on. None if nothing is chosen. Raises `InvalidParams`."""
     config: dict[str, Any] = {}
     if params.effort is not None:
         config["model_reasoning_effort"] = params.effort
@@ -101,11 +101,11 @@ def _read_policy(policy: SandboxPolicy, config: dict[str, Any]) -> SandboxMode:
     return mode
 
 
-# -- what holds
+# -- settings in force
 
 
 def config_of(engine: Engine, handle: Handle, chosen: Overrides | None = None) -> Config:
-    """What the next turn would run with, were it begun with these choices. Raises `ConfigError`."""
+    """The configuration of the next turn if it began with these choices. Raises `ConfigError`."""
     return handle.setup().config if chosen is None else engine.configure(handle.with_changes(chosen))
 
 
@@ -128,7 +128,7 @@ def sandbox_object(config: Config) -> Json:
 
 
 def approval_policy(config: Config) -> str:
-    """`on-failure` is no word of this protocol any more: it is asked then as it would be on request."""
+    """The protocol no longer has `on-failure`; questions are then asked as with `on-request`."""
     return "on-request" if config.approval_policy == "on-failure" else config.approval_policy
 
 
@@ -138,7 +138,7 @@ def active_profile(config: Config) -> Json | None:
 
 
 def thread_settings(config: Config) -> Json:
-    """Of `thread/settings/updated`."""
+    """The params of `thread/settings/updated`."""
     effort = config.model_reasoning_effort
     mode: Json = {"model": config.model, "reasoning_effort": effort, "developer_instructions": None}
     return {

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def answer_early(read_fd: int = 0, write_fd: int = 1) -> EarlyInput:
-    """Its `handshake` is a `Handshake`, where a plain `initialize` came first."""
+    """The result's `handshake` is a `Handshake` if a plain `initialize` came first."""
     return answer_first(_answer, read_fd, write_fd)
 
 
@@ -39,7 +39,7 @@ def _answer(message: "Any") -> "tuple[Handshake, dict[str, Any]] | None":
 
 def _is_text(value: object) -> bool:
     if isinstance(value, str):
-        value.encode()  # raises ValueError for half a character
+        value.encode()  # raises ValueError for half a surrogate pair
         return True
     return False
 
@@ -49,7 +49,7 @@ def _may_be(value: object, kind: type) -> bool:
 
 
 def _plain_home() -> str | None:
-    """As `config.home.find_home` finds it; None where that has to say more, or has to look further."""
+    """The folder that `config.home.find_home` would find; None if that needs a closer look or has an error to report."""
     named, home = os.environ.get("CODEX_HOME", ""), os.environ.get("HOME", "")
     if named:
         try:
@@ -62,7 +62,7 @@ def _plain_home() -> str | None:
 
 
 def serve(cli: "Sequence[tuple[str, Any]]" = ()) -> int:
-    """For one client on standard input and output, until the input ends or a signal comes. The exit code."""
+    """Serve one client on standard input and output until the input ends or a signal comes. Returns the exit code."""
     return start(lambda: _serve(cli))
 
 
@@ -77,7 +77,7 @@ def _serve(cli: "Sequence[tuple[str, Any]]") -> int:
         return 0
     import gc
 
-    gc.disable()  # nothing of what is imported is ever garbage
+    gc.disable()  # nothing that is imported is ever garbage
     from understudy.servers.app_server.dispatcher import run
 
     gc.enable()

@@ -1,6 +1,6 @@
-"""Methods about what is there around threads: models, configuration, the account, profiles and skills.
+"""Methods about the surroundings of threads: models, configuration, the account, profiles and skills.
 
-A call that may wait for a person or a lock, in a thread of its own, which does not keep an ending process alive.
+A call that may wait for a person or a lock runs in a thread of its own, which does not keep an ending process alive.
 """
 
 import asyncio
@@ -72,7 +72,7 @@ _DESCRIBED = {
 
 
 async def list_models(client: AppPeer, given: Raw | None) -> Json:
-    """The configured model first, then those that are known of its provider. Nobody is asked: an editor waits for this."""
+    """The configured model, then the known models of its provider. The provider is not asked, because an editor waits for this."""
     asked = params.read(params.ListPage, given)
     config = client.engine.configure(Overrides())
     row = BY_ID.get(config.model_provider)
@@ -121,7 +121,7 @@ def _model(name: str, *, is_default: bool) -> Json:
 
 
 async def read_config(client: AppPeer, given: Raw | None) -> Json:
-    """What the file says and what holds in the end; never a secret."""
+    """The content of the file and the resulting settings; never a secret."""
     asked = params.read(params.ReadConfig, given)
     config = client.engine.configure(Overrides(cwd=asked.cwd))
     file = read_config_file(config.home)
@@ -146,7 +146,7 @@ async def read_config(client: AppPeer, given: Raw | None) -> Json:
 
 
 def _plain(tree: Json) -> Json:
-    """As JSON has it: TOML knows dates."""
+    """The tree as JSON: TOML also has dates."""
     return cast(Json, msgspec.to_builtins(tree, enc_hook=str))
 
 
@@ -156,7 +156,7 @@ async def list_profiles(client: AppPeer, given: Raw | None) -> Json:
 
 
 async def list_skills(client: AppPeer, given: Raw | None) -> Json:
-    """Those that the model is told of in each folder."""
+    """The skills that the model is told of in each folder."""
     asked = params.read(params.ListSkills, given)
     return {"data": [_skills_in(client, cwd) for cwd in asked.cwds or [os.getcwd()]]}
 
@@ -169,7 +169,7 @@ def _skills_in(client: AppPeer, cwd: str) -> Json:
         config = client.engine.configure(Overrides(cwd=cwd))
         places = places_of(config)
         both = find_skills(config, places) if config.skills else Skills()
-        found = sorted({*both.listed, *both.named}, key=lambda skill: (skill.scope, skill.name))  # for people, too
+        found = sorted({*both.listed, *both.named}, key=lambda skill: (skill.scope, skill.name))  # includes those for people
         broken = [each for each, skill in survey_skills(config, places) if skill is None] if config.skills else []
     except ConfigError as error:
         return {"cwd": cwd, "skills": [], "errors": [{"path": cwd, "message": str(error)}]}
@@ -189,7 +189,7 @@ def _skills_in(client: AppPeer, cwd: str) -> Json:
 
 
 async def list_hooks(client: AppPeer, given: Raw | None) -> Json:
-    """Those of each folder and the user's own, with whether they count."""
+    """The hooks of each folder and the user's own, and whether they count."""
     asked = params.read(params.ListSkills, given)
     return {"data": [await _hooks_in(client, cwd) for cwd in asked.cwds or [os.getcwd()]]}
 
@@ -201,7 +201,7 @@ async def _hooks_in(client: AppPeer, cwd: str) -> Json:
     try:
         config = client.engine.configure(Overrides(cwd=cwd))
         untrusted = untrusted_folders(config.projects)
-        # Beside the event loop: the scripts of all of them are looked at.
+        # In a thread, because the scripts of all hooks are read.
         loaded = await asyncio.to_thread(load_hooks, config.cwd, config.home, os.environ, config.hooks, untrusted)
     except ConfigError as error:
         return {"cwd": cwd, "hooks": [], "warnings": [], "errors": [{"path": cwd, "message": str(error)}]}
@@ -220,7 +220,7 @@ async def read_account(client: AppPeer, given: Raw | None) -> Json:
 
 
 async def auth_status(client: AppPeer, given: Raw | None) -> Json:
-    """The token itself is never told."""
+    """Never reveals the token itself."""
     params.read(params.Nothing, given)
     config, provider = _provider(client)
     method = "apikey" if await _has_key(config, provider) else None
@@ -250,7 +250,7 @@ async def log_in(client: AppPeer, given: Raw | None) -> LineAnswer:
 
 
 async def log_out(client: AppPeer, given: Raw | None) -> LineAnswer:
-    """Forgets what `account/login/start` has kept; a key in the environment stays."""
+    """Forget what `account/login/start` has kept; a key in the environment stays."""
     params.read(params.Nothing, given)
     config, provider = _provider(client)
     try:

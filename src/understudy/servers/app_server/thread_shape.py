@@ -1,5 +1,5 @@
-"""A thread as the app server's clients see it: the answers that carry one, and its past, made of the log by the projection that
-shows what happens.
+"""A thread as the app server's clients see it: the answers that hold one, and its history, made from the log by the same projection
+that shows live events.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from understudy.servers.wire_events.presentation import presentation_of
 from understudy.store.log import Listed, Status
 
 LONGEST_PREVIEW = 1000  # characters of the first message
-SOURCE = "vscode"  # which the protocol says of every client of the app server
+SOURCE = "vscode"  # the protocol's value for every client of the app server
 
 IDLE: Json = {"type": "idle"}
 NOT_LOADED: Json = {"type": "notLoaded"}
@@ -81,7 +81,7 @@ def thread_object(
 
 
 def listed_thread(listed: Listed, status: Json, provider: str, message: Message | None) -> Json:
-    """`message`: its first one, of which its title is made unless somebody has given it a name."""
+    """`message`: its first message, the default for its title."""
     summary = listed.summary
     is_named = message is not None and summary.title not in (title_from(message), NO_TITLE)
     return thread_object(
@@ -110,7 +110,7 @@ def status_of(status: Status, *, loaded: bool) -> Json:
 
 
 def opened_thread(thread: Json, config: Config) -> Json:
-    """The answer of `thread/start`, `thread/resume` and `thread/fork`: the thread, and what its next turn would run with."""
+    """The answer of `thread/start`, `thread/resume` and `thread/fork`: the thread and the settings of its next turn."""
     cwd = str(config.cwd)
     return {
         "thread": thread,
@@ -131,11 +131,11 @@ def opened_thread(thread: Json, config: Config) -> Json:
 
 
 _FORKED = re.compile(r"forked from conversation (\S+)")
-READ_AT_ONCE = 256  # records in one step of the event loop: others are served between two
+READ_AT_ONCE = 256  # records in one step of the event loop, so that others are served in between
 
 
 class Past(Projection):
-    """A projection that has gone along a log, and the turns that it found there."""
+    """A projection over a log, with the turns that it found."""
 
     def __init__(self, thread_id: str) -> None:
         super().__init__(thread_id)
@@ -170,7 +170,7 @@ class Past(Projection):
                 self._items.setdefault(params["turnId"], []).append(params["item"])
 
     def turns(self) -> list[Json]:
-        """In order; the one that runs has the items that are not completed yet at its end."""
+        """The turns in order; a running one has its incomplete items at the end."""
         running, unfinished = self.running_turn, self.unfinished()
         return [
             {
@@ -183,7 +183,7 @@ class Past(Projection):
 
 
 class Log:
-    """What a conversation's log tells so far: all of it for whoever goes on from there, and what is shown of it as history."""
+    """A conversation's log so far: all of it for those who continue from there, and its visible history."""
 
     def __init__(self, thread_id: str, entries: Sequence[Entry], *, hides_reasoning: bool = False) -> None:
         self.past = _gone_along(thread_id, entries)
@@ -192,14 +192,14 @@ class Log:
         self._shown = self.past if len(path) == len(entries) else _gone_along(thread_id, path)
 
     def turns(self) -> list[Json]:
-        """Those of the path that the conversation follows: what was undone, or left for an earlier message, is not shown."""
+        """The turns on the conversation's current path: turns that were undone or left behind are not shown."""
         turns = self._shown.turns()
         if not self._hidden:
             return turns
         return [{**turn, "items": [item for item in turn["items"] if item["type"] not in self._hidden]} for turn in turns]
 
     def items(self, turn_id: str | None = None) -> list[Json]:
-        """Of one turn or of all, each with the id of its turn."""
+        """The items of one turn or of all, each with its turn's id."""
         turns = [turn for turn in self.turns() if turn_id in (None, turn["id"])]
         return [{"turnId": turn["id"], "item": item} for turn in turns for item in turn["items"]]
 
@@ -223,7 +223,7 @@ async def read_log(handle: Handle) -> Log:
 
 
 def page_of(rows: Sequence[Json], cursor: str | None, limit: int, *, newest_first: bool) -> Json:
-    """A cursor names the row to begin with, whichever way one goes from there. Raises `InvalidParams`."""
+    """A cursor names the row to begin with, in either direction. Raises `InvalidParams`."""
     if cursor is not None and not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 12):
         raise InvalidParams("Invalid params: `cursor` is to be a cursor of an earlier answer")
     last = len(rows) - 1
@@ -243,5 +243,5 @@ def page_of(rows: Sequence[Json], cursor: str | None, limit: int, *, newest_firs
 
 
 def last_cursor(rows: Sequence[Json]) -> str | None:
-    """By which one goes back from the newest."""
+    """The cursor for going back from the newest row."""
     return str(len(rows) - 1) if rows else None

@@ -1,4 +1,4 @@
-"""Methods about threads: begin one, load one again, fork, list, read, put away, name, and sum up."""
+"""Methods for threads: start, resume, fork, list, read, archive, rename and compact."""
 
 from typing import NamedTuple
 
@@ -33,28 +33,28 @@ from understudy.servers.stdio.line_door import LineAnswer
 
 DEFAULT_PAGE = 25
 LARGEST_PAGE = 100
-FIRST_RECORDS = 8  # of a conversation, among which its first message is
-READ_AT_ONCE = 100  # rows, in search of those that a filter lets through
+FIRST_RECORDS = 8  # of a conversation; the first message is among them
+READ_AT_ONCE = 100  # rows, in search of those that pass a filter
 
 
 async def start(client: AppPeer, given: Raw | None) -> LineAnswer:
     asked = params.read(params.StartThread, given)
     chosen = thread_overrides(asked, ephemeral=asked.ephemeral)
-    handle = await client.engine.create(client.caller, replace(chosen, include_plan_tool=True))  # as clients know it
+    handle = await client.engine.create(client.caller, replace(chosen, include_plan_tool=True))  # as clients expect
     await handle.durable()
     return _loaded(client, handle, await read_log(handle), with_turns=False)
 
 
 async def resume(client: AppPeer, given: Raw | None) -> LineAnswer:
-    """A turn that a crash cut off is settled: one that waits for an answer asks again."""
+    """A turn that a crash cut off is settled: if it waits for an answer, it asks again."""
     asked = params.read(params.ResumeThread, given)
     handle = await client.find(asked.thread_id)
     durable = Durable()
     try:
         await handle.submit(Resume(), durable=durable)
-        await durable  # so that what was cut off is told as such
+        await durable  # so that a turn that was cut off is shown as such
     except ConversationBusy:
-        pass  # another process runs its turn, which is watched from here
+        pass  # another process runs its turn; it is watched from here
     async with client.histories:
         return _resumed(client, handle, await read_log(handle), asked)
 
@@ -69,13 +69,13 @@ def _resumed(client: AppPeer, handle: Handle, log: Log, asked: params.ResumeThre
     try:
         opened = _opened(client, handle, log, before.chosen, with_turns=with_turns)
     except BaseException:
-        before.chosen = chosen_before  # what cannot be used is not kept for the next turn
+        before.chosen = chosen_before  # invalid choices are not kept for the next turn
         raise
     return LineAnswer({**opened, **_cursors(log)}, lambda: _tell_usage(before))
 
 
 def _cursors(log: Log) -> Json:
-    """Where those begin who read the history page by page."""
+    """The first cursors for reading the history page by page."""
     return {
         "initialTurnsPage": None,
         "turnsBackwardsCursor": last_cursor(log.turns()),
@@ -119,7 +119,7 @@ async def loaded(client: AppPeer, thread_id: str) -> ThreadViewer:
 
 
 async def _follow_again(client: AppPeer, handle: Handle) -> ThreadViewer:
-    """A thread whose viewer was lost because a write failed, from where the log stands now."""
+    """Follow a thread again whose viewer was lost by a failed write, from the log's present end."""
     async with client.reopening:
         known = client.threads.get(handle.id)
         if known is not None and not known.over:
@@ -135,7 +135,7 @@ async def _follow_again(client: AppPeer, handle: Handle) -> ThreadViewer:
 def _loaded(
     client: AppPeer, handle: Handle, log: Log, chosen: Overrides | None = None, *, with_turns: bool, resumed: bool = False
 ) -> LineAnswer:
-    """Follow it from here on. What has happened since the log was read is told behind the answer."""
+    """Follow the thread from here on. What has happened since the log was read is told after the answer."""
     past = log.past
     viewer = ThreadViewer(client, handle, past, past.last_seq)
     viewer.chosen = None if chosen == Overrides() else chosen
@@ -173,7 +173,7 @@ def _thread(client: AppPeer, handle: Handle, log: Log, config: Config | None = N
     if config is None:
         try:
             config = config_of(client.engine, handle)
-        except ConfigError:  # its folder is gone, say: what was there can still be shown
+        except ConfigError:  # for example its folder is gone: the history can still be shown
             pass
     return thread_object(
         handle.id,
@@ -221,7 +221,7 @@ async def list_threads(client: AppPeer, given: Raw | None) -> Json:
         page = await client.engine.list(client.caller, wanted, cursor, archived=bool(asked.archived))
         for listed in page.rows:
             summary = listed.summary
-            if summary.message_count == 0:  # editors start a thread for every window; codex keeps none that nobody has written in
+            if summary.message_count == 0:  # editors start a thread for every window; codex keeps none without a message
                 continue
             if (folders is not None and summary.cwd not in folders) or term not in summary.title.lower():
                 continue
@@ -242,10 +242,10 @@ class _Begun(NamedTuple):
 
 
 async def _beginning(client: AppPeer, conversation_id: ConversationId) -> _Begun | None:
-    """None for one that is not kept: it is not listed."""
+    """None for a conversation that is not kept: it is not listed."""
     try:
         first = await client.engine.log.read(conversation_id, 0, FIRST_RECORDS)
-    except Damaged:  # opening it says what is wrong
+    except Damaged:  # opening it reports the error
         return _Begun()
     opened = first[0].record if first else None
     if not isinstance(opened, Opened):
@@ -259,7 +259,7 @@ async def loaded_list(client: AppPeer, given: Raw | None) -> Json:
 
 
 async def turns_list(client: AppPeer, given: Raw | None) -> Json:
-    """Newest first unless asked otherwise, as the protocol has it."""
+    """Newest first unless asked otherwise, as the protocol says."""
     asked = params.read(params.ListTurns, given)
     handle = await client.find(asked.thread_id)
     async with client.histories:
@@ -288,7 +288,7 @@ def _limit(limit: int | None) -> int:
 
 
 async def rename(client: AppPeer, given: Raw | None) -> Json:
-    """`thread/name/updated` tells of it, to everybody who has loaded the thread."""
+    """`thread/name/updated` reports it to everybody who has loaded the thread."""
     asked = params.read(params.NameThread, given)
     handle = await client.find(asked.thread_id)
     await handle.rename(asked.name)

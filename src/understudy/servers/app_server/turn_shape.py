@@ -1,11 +1,11 @@
-"""A turn as the app server's clients see it, why one failed, and clients that begin to listen late.
+"""A turn as the app server's clients see it, why a turn failed, and support for clients that begin to listen late.
 
 A client may begin to listen for a turn only some time after it has read the answer to `turn/start`. OpenAI's Python SDK reads
-answers and notifications in one thread and waits for its turn in another. When its reader sees `turn/completed` before the other
-thread listens for the turn, it drops that and all that was told of the turn, and `thread.run` waits for ever. Nothing tells us
-that it listens, and on a busy machine it takes longer than anybody wants to hold back the end of each turn. So the end is held
-for a moment only, and told again afterwards, with what the SDK makes its result of. Where the end was heard, the SDK drops the
-repetition. Questions are requests here, and answers are read.
+answers and notifications in one thread and waits for its turn in another. If its reader sees `turn/completed` before the other
+thread listens for the turn, it drops everything about the turn, and `thread.run` waits for ever. Nothing tells us when it listens,
+and on a busy machine that takes longer than the end of each turn should be delayed. So the end is held back only for a moment, and
+then repeated with the messages from which the SDK builds its result. If the SDK heard the end, it drops the repetition. Questions
+and answers are unaffected: they are requests, and the SDK always reads them.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ def error_of(ended: TurnEnded) -> Json:
 
 
 def retry_error(retry: RetryScheduled) -> Json:
-    """Of a request that is put again."""
+    """The error of a request that is repeated."""
     info: Json = {"responseStreamDisconnected": {"httpStatusCode": retry.status}}
     return _error(f"Reconnecting... {retry.attempt}/{retry.of}", info, retry.why)
 
@@ -66,14 +66,14 @@ def _error(message: str, info: object, details: str | None = None) -> Json:
 NAMES = frozenset({"codex_python_sdk"})
 MOMENT = 0.5  # seconds after the answer to `turn/start` in which the end of the turn is held back
 AGAIN = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  # seconds between the end and its repetitions
-LONG = 15.0  # seconds after the answer: of a turn that ends later nothing is repeated
+LONG = 15.0  # seconds after the answer: if a turn ends later, nothing is repeated
 MOST_BYTES = 512 * 1024  # of what is kept of a turn; beyond that, only its end is repeated
 REPEATED = frozenset({"item/completed", "thread/tokenUsage/updated", "error", "turn/completed"})
 
 
 @dataclass
 class _Turn:
-    answered: float | None = None  # when `turn/start` was, by the loop's clock
+    answered: float | None = None  # when `turn/start` was answered, by the loop's clock
     is_over: bool = False
     lines: list[bytes] = field(default_factory=list[bytes])
     size: int = 0
@@ -81,7 +81,7 @@ class _Turn:
 
 
 class LateListener:
-    """Of one client that is known for it, in one thread. `send` takes lines."""
+    """For one thread of a client that is known to listen late. `send` takes lines."""
 
     def __init__(self, send: Callable[[bytes], None]) -> None:
         self._send = send
@@ -98,7 +98,7 @@ class LateListener:
             turn.timer.cancel()
 
     def answered(self, turn_id: str) -> float:
-        """The client learns of the turn now. Returns for how long its end is to be held back, if it is over already."""
+        """The client learns of the turn now. Returns how long to hold back its end, if the turn is already over."""
         turn = self._turns.get(turn_id)
         if turn is None:
             return 0.0
@@ -106,7 +106,7 @@ class LateListener:
         return MOMENT if turn.is_over else 0.0
 
     def rest(self, turn_id: str) -> float:
-        """For how long the end of the turn, which is about to be told, is to be held back from now on."""
+        """How long to hold back the end of the turn, which is about to be sent."""
         turn = self._turns.get(turn_id)
         if turn is None or turn.answered is None:
             return 0.0

@@ -1,4 +1,4 @@
-"""Methods about turns: begin one, end one, and say more while one runs."""
+"""Methods for turns: begin one, end one, and add messages to a running one."""
 
 import asyncio
 from typing import Any
@@ -27,7 +27,7 @@ KINDS = ("text", "image", "localImage", "skill", "mention")
 
 
 async def start(client: AppPeer, given: Raw | None) -> LineAnswer:
-    """A turn of its own: while another runs, it waits for the end of that."""
+    """Begin a turn of its own; while another one runs, it waits for that one's end."""
     asked = params.read(params.StartTurn, given)
     viewer = await loaded(client, asked.thread_id)
     handle = viewer.handle
@@ -53,7 +53,7 @@ async def start(client: AppPeer, given: Raw | None) -> LineAnswer:
         viewer.take_back(op.message.message_id)
         raise
     if accepted.queued:
-        viewer.following.wait()  # should the process die that runs the turn before it, that is ended here
+        viewer.following.wait()  # if the process that runs the earlier turn dies, this one ends that turn
 
         def then_wait() -> None:
             viewer.note_answer(op.message.message_id)
@@ -77,7 +77,7 @@ def _settings_updated(viewer: ThreadViewer, config: Any) -> tuple[str, Json]:
 
 
 async def update_settings(client: AppPeer, given: Raw | None) -> LineAnswer:
-    """What is chosen holds from the next turn on."""
+    """The choices apply from the next turn on."""
     asked = params.read(params.TurnSettings, given)
     viewer = await loaded(client, asked.thread_id)
     chosen = turn_overrides(asked)
@@ -108,7 +108,7 @@ async def steer(client: AppPeer, given: Raw | None) -> Json:
 
 
 async def interrupt(client: AppPeer, given: Raw | None) -> Json:
-    """Answered once the turn is over. One that was over before is left alone."""
+    """Answer once the turn is over. A turn that was already over is left alone."""
     asked = params.read(params.Interrupt, given)
     viewer = await loaded(client, asked.thread_id)
     if asked.turn_id in viewer.promised:  # it has not begun
@@ -123,7 +123,7 @@ async def interrupt(client: AppPeer, given: Raw | None) -> Json:
             holder = "another process" if stopped.holder is None else f"process {stopped.holder}"
             raise InvalidRequest(f"the turn runs in {holder}, which was told to end it and has not done so yet")
         return {}
-    await viewer.handle.committed()  # it may be over in this very moment, which clients are told first
+    await viewer.handle.committed()  # it may be ending right now, which clients are told first
     if asked.turn_id in viewer.projection.turn_ids.values():
         return {}
     if running is None:
@@ -131,7 +131,7 @@ async def interrupt(client: AppPeer, given: Raw | None) -> Json:
     raise InvalidRequest(f"expected active turn id {asked.turn_id} but found {running}")
 
 
-# -- what a message is made of
+# -- content of a message
 
 
 async def _terms(schema: dict[str, Any] | None) -> Terms | None:
@@ -144,7 +144,7 @@ async def _terms(schema: dict[str, Any] | None) -> Terms | None:
 
 
 async def read_input(given: list[dict[str, Any]], cwd: str, handle: Handle) -> tuple[ContentPart, ...]:
-    """Raises `InvalidParams` for what cannot be read, and where nothing is said."""
+    """Raises `InvalidParams` for content that cannot be read, and for an empty message."""
     if not given:
         raise InvalidParams("Invalid params: `input` is empty; give at least one item, such as a `text`")
     parts = [await _read_item(item, f"params.input[{number}]", cwd, handle) for number, item in enumerate(given)]

@@ -1,6 +1,6 @@
-"""WebSockets (RFC 6455), the server's side of one connection: what a client sends as messages, and messages as frames.
+"""WebSockets (RFC 6455), the server's side of one connection: frames to messages, and messages to frames.
 
-Without extensions and subprotocols. It knows neither of sockets nor of what the messages say.
+Without extensions and subprotocols. It knows neither sockets nor the content of messages.
 """
 
 import struct
@@ -16,11 +16,11 @@ _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _LARGEST_CONTROL = 125
 VERSION = "13"
 
-Message = tuple[int, bytes]  # its kind, and what it says
+Message = tuple[int, bytes]  # its kind and its data
 
 
 class BrokenFrames(Exception):
-    """The client does not keep to the protocol; it is told this code, and the connection ends."""
+    """The client breaks the protocol: it is told this code, and the connection ends."""
 
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(reason)
@@ -28,7 +28,7 @@ class BrokenFrames(Exception):
 
 
 def accept_key(headers: Mapping[str, str]) -> str | None:
-    """What the answer to a request for a WebSocket has to prove that it was read. None where it is no such request."""
+    """The value that proves to the client that its request was read. None if it is not a request for a WebSocket."""
     key = headers.get("sec-websocket-key", "")
     if not _has_word(headers.get("connection", ""), "upgrade") or not _has_word(headers.get("upgrade", ""), "websocket"):
         return None
@@ -60,7 +60,7 @@ def close_frame(code: int, reason: str = "") -> bytes:
 
 
 def code_of(data: bytes) -> int:
-    """With which a client closes. Raises `BrokenFrames`."""
+    """The code with which a client closes. Raises `BrokenFrames`."""
     if not data:
         return NORMAL
     code = struct.unpack("!H", data[:2])[0] if len(data) > 1 else 0
@@ -71,13 +71,13 @@ def code_of(data: bytes) -> int:
 
 
 class FrameReader:
-    """Gives the messages that are complete. Of one that is under way it keeps at most `most` bytes."""
+    """Returns complete messages. Of an incomplete message it keeps at most `most` bytes."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._buffer = bytearray()
-        self._kind = CONTINUATION  # of the message under way; `CONTINUATION`: none is
-        self._begun = bytearray()  # what came of it; parts may be many, and empty
+        self._kind = CONTINUATION  # of the incomplete message; `CONTINUATION`: there is none
+        self._begun = bytearray()  # its parts so far; there may be many, even empty ones
         self._size = 0
 
     def feed(self, data: bytes) -> list[Message]:
@@ -93,7 +93,7 @@ class FrameReader:
         return messages
 
     def _take(self) -> tuple[bool, int, bytes] | None:
-        """The next frame, unmasked; None where it has not come completely."""
+        """The next frame, unmasked; None if it is incomplete."""
         buffer = self._buffer
         if len(buffer) < 2:
             return None
@@ -144,7 +144,7 @@ class FrameReader:
 
 
 def _masked(data: bytes, mask: bytes) -> bytes:
-    """All of it in one operation on whole numbers, which is a hundred times as quick as byte by byte."""
+    """Masks in one operation on integers, which is a hundred times as fast as byte by byte."""
     size = len(data)
     key = (mask * (size // 4 + 1))[:size]
     return (int.from_bytes(data, "big") ^ int.from_bytes(key, "big")).to_bytes(size, "big")

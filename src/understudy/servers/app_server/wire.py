@@ -1,4 +1,4 @@
-"""The lines of the app server's protocol: JSON-RPC without the member `jsonrpc`. Notifications say when they were sent."""
+"""The lines of the app server's protocol: JSON-RPC without the member `jsonrpc`. Notifications have the time of sending."""
 
 import time
 from typing import Any

@@ -1,5 +1,5 @@
-"""HTTP without knowing who is served: requests as read (`asked.py`), answers, streams of events, guards, principals and tokens,
-limits, metrics, browsers that have logged in.
+"""HTTP, whatever is served: requests (`asked.py`), answers, streams of events, guards, principals and tokens, limits, metrics, and
+browsers that have logged in.
 
-Neither MCP over HTTP nor REST nor the page is known here.
+Nothing here knows MCP over HTTP, REST or the page.
 """

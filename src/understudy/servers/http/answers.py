@@ -1,4 +1,4 @@
-"""Whole answers over HTTP: a status, headers and a body; errors say in JSON-RPC what is wrong."""
+"""Complete answers over HTTP: a status, headers and a body. Errors are described in JSON-RPC."""
 
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any
@@ -14,7 +14,7 @@ Headers = Iterable[tuple[bytes, bytes]]
 
 
 class Refusal(Exception):
-    """A request that is answered with a status, before anybody serves it."""
+    """A request that is refused with a status before it is served."""
 
     def __init__(
         self,
@@ -27,7 +27,7 @@ class Refusal(Exception):
         data: Any = None,
         lacks: tuple[str, bool] | None = None,
     ) -> None:
-        """`lacks`: the right that would be needed, and whether on conversations of others."""
+        """`lacks`: the missing right, and whether it is missing on others' conversations."""
         super().__init__(reason)
         self.status = status
         self.code = code

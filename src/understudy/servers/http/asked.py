@@ -1,4 +1,6 @@
-"""One HTTP request as the server sees it: its headers, the room that its body may take, and bodies and queries read strictly."""
+"""One HTTP request as the server sees it: its headers, the memory that its body may use, and strict reading of bodies and
+queries.
+"""
 
 import json
 from collections.abc import Mapping
@@ -10,7 +12,7 @@ import msgspec
 from understudy.protocol.jsonrpc import why_unreadable
 from understudy.servers.http.answers import Receive, Refusal
 
-TIMES_ONE = 4  # the largest request; one caller may have half of that
+TIMES_ONE = 4  # the largest request; one caller may use half of that
 SMALL_BYTES = 64 * 1024  # of each body are not counted: a small request is never refused because others send large ones
 
 
@@ -21,7 +23,7 @@ class BodyRoom:
         self._by_caller: dict[str, int] = {}
 
     def hold(self, caller: str, size: int) -> None:
-        """So many bytes more. Raises `Refusal` where that is too much; what was held before still is."""
+        """Reserve so many more bytes. Raises `Refusal` if that is too much; earlier reservations remain."""
         theirs = self._by_caller.get(caller, 0) + size
         if self._held + size > self._most or theirs > self._most // 2:
             reason = "too many large requests are on their way to this server at once; send this one again in a moment"
@@ -39,7 +41,7 @@ class BodyRoom:
 
 
 class HeldBody:
-    """The part of that which one request has."""
+    """One request's share of that memory."""
 
     def __init__(self, room: BodyRoom, caller: str) -> None:
         self._room = room
@@ -47,7 +49,7 @@ class HeldBody:
         self._size = 0
 
     def grow(self, size: int) -> None:
-        """The body has so many bytes by now. Raises `Refusal`."""
+        """The body now has so many bytes. Raises `Refusal`."""
         if size > SMALL_BYTES:
             self._room.hold(self._caller, size - self._size)
             self._size = size
@@ -58,7 +60,7 @@ class HeldBody:
             self._size = 0
 
 
-# Sent twice, one of them might be read by a proxy before us, and the other one by us.
+# If one of these were sent twice, a proxy might read one value, and we the other.
 _ONCE = frozenset({
     b"host",
     b"authorization",
@@ -79,12 +81,13 @@ class Asked:
         self.method: str = scope["method"]
         self.path: str = scope["path"]
         raw: bytes = scope.get("raw_path") or b""
-        if b"%" in raw and b"%2f" in raw.lower():  # part of a name, and no slash: a proxy before us does not see one either
+        # %2F is part of a name and not a slash: a proxy before us does not treat it as one either
+        if b"%" in raw and b"%2f" in raw.lower():
             self.path = raw.decode("latin-1")
         self.query: bytes = scope.get("query_string", b"")
         self.receive = receive
         self.of_connection: Mapping[str, Any] = scope.get("state", {})
-        self.twice: bytes | None = None  # a header that may be sent only once
+        self.twice: bytes | None = None  # a duplicate header that may be sent only once
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         self.headers = dict(headers)
         if len(self.headers) < len(headers):
@@ -102,8 +105,8 @@ class Asked:
         return None if value is None else value.decode("latin-1").strip(" \t")
 
     async def body(self, most: int, held: HeldBody | None = None) -> bytes:
-        """Raises `Refusal` where it is too large, as soon as that is known, or where `held` has no room for it. How long it may
-        take is the connection's to say, which also throws away what still comes of one that was refused.
+        """Raises `Refusal` as soon as the body is known to be too large, or `held` has no room for it. The connection limits the
+        time, and discards the rest of a refused body.
         """
         length = self.header(b"content-length")
         if length is not None and length.isdecimal() and int(length) > most:
@@ -130,14 +133,14 @@ class Asked:
 
 
 class ClientLeft(Exception):
-    """Before it had said everything."""
+    """The client left before its request was complete."""
 
 
 def _too_large(most: int) -> Refusal:
     return Refusal(413, f"a request may have at most {most >> 20} MB; the server's `understudy.serve.max_body_mb` sets it")
 
 
-MOST_QUOTED = 500  # characters, of what was sent
+MOST_QUOTED = 500  # characters of what was sent
 T = TypeVar("T")
 
 
@@ -171,7 +174,7 @@ def read_query(query: bytes, kind: type[T]) -> T:
 
 
 def _check_names(body: bytes) -> None:
-    """A member that is there twice might be read by a proxy once, and by us the other time. Raises `Refusal`."""
+    """A duplicate member could be read differently by a proxy and by us. Raises `Refusal`."""
     if body:
         json.loads(body, object_pairs_hook=_check_pairs, parse_int=_passed_over, parse_float=_passed_over)
 
@@ -185,7 +188,7 @@ def _check_pairs(pairs: list[tuple[str, Any]]) -> None:
 
 
 def _passed_over(number: str) -> None:
-    """Numbers are read already; only names are looked at here."""
+    """Numbers were already checked; only names matter here."""
 
 
 def _told(error: msgspec.ValidationError, kind: type[Any]) -> str:

@@ -1,7 +1,7 @@
-"""Browsers that have logged in: their cookie, and which of their requests count. A stranger's page can make a browser send us
-requests with its cookie; so those that change something have to come from our own page, and those of other pages are refused.
+"""Browsers that have logged in: their cookie, and which of their requests are accepted. A stranger's page can make a browser send
+us requests with its cookie. So requests that change something must come from our own page, and requests of other pages are refused.
 
-The cookie of a browser that has logged in: sealed, so that it survives a restart; it stands for one token and ends with it.
+A browser's cookie is sealed, so that it survives a restart. It stands for one token and ends with it.
 """
 
 import secrets
@@ -19,16 +19,16 @@ from understudy.servers.http.principals import Principal, Principals
 from understudy.servers.sealing import EndedIds, IdSeal
 
 LIFETIME_SECONDS = 30 * 24 * 3600
-LONGEST = 1000  # characters of a cookie that are looked at
+LONGEST = 1000  # characters of a cookie that are read
 _encode = msgspec.msgpack.Encoder().encode
 
 
 class Login(msgspec.Struct, frozen=True, array_like=True):
     nonce: bytes
     principal: str
-    token: bytes  # digest of the hash of the token that it stands for
+    token: bytes  # digest of the hash of its token
     created: int
-    end: int = 0  # of the token itself, where it says so; 0: it does not
+    end: int = 0  # end of the token; 0: the token does not say
 
     @property
     def name(self) -> str:
@@ -45,12 +45,12 @@ class Logins:
         self._principals = principals
 
     def make(self, principal: Principal, end: float | None) -> str:
-        """`end`: of the token that they came with, which a cookie does not outlive."""
+        """`end`: of the token that they logged in with; the cookie does not outlive it."""
         login = Login(secrets.token_bytes(12), principal.name, _digest(principal), int(time.time()), int(end or 0))
         return self._seal.close(_encode(login))
 
     def read(self, cookie: str) -> tuple[Login, Principal] | None:
-        """Whose it is now; None for what is not ours, is over, or stands for a token that is not valid any more."""
+        """The login and its present owner; None for a cookie that is not ours, has ended, or stands for an invalid token."""
         body = None if len(cookie) > LONGEST else self._seal.open(cookie)
         try:
             login = None if body is None else _decode(body)
@@ -66,11 +66,11 @@ class Logins:
         return login, principal
 
     def end(self, login: Login) -> None:
-        """From now on, also after a restart."""
+        """Valid from now on, even after a restart."""
         self._ended.add(login.name, login.created)
 
     def reload(self) -> None:
-        """Know of what another server of this home has ended; to be called every second or so."""
+        """Read what another server of this home has ended; to be called about every second."""
         self._ended.reload()
 
 
@@ -79,11 +79,11 @@ def _digest(principal: Principal) -> bytes:
 
 
 _READING = ("GET", "HEAD")
-_OURS = (None, "same-origin", "none")  # what `Sec-Fetch-Site` says of our own page, and of an address that a person has typed
+_OURS = (None, "same-origin", "none")  # `Sec-Fetch-Site` for our own page, and for an address that a person typed
 
 
 class Visitor(msgspec.Struct, frozen=True):
-    """Whoever a request speaks for. `login`: by the cookie of a browser, else by a token of their own."""
+    """Whom a request speaks for. `login`: set if they came with a browser's cookie, not with their own token."""
 
     principal: Principal
     login: Login | None = None
@@ -101,7 +101,7 @@ class Browsers:
 
     @property
     def _name(self) -> str:
-        """Browsers do not tell ports apart in cookies, so the port is in the name."""
+        """Browsers do not separate cookies by port, so the port is in the name."""
         return f"{'__Host-' if self._secure else ''}understudy-{self._port}"
 
     # -- cookies
@@ -118,7 +118,7 @@ class Browsers:
         return f"{self._name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}".encode()
 
     def find(self, asked: Asked) -> Visitor | None:
-        """By the cookie; None where there is none that is valid. Raises `Refusal` for what another page has sent."""
+        """The visitor by cookie; None without a valid cookie. Raises `Refusal` for a request from another page."""
         for pair in (asked.header(b"cookie") or "").split(";"):
             name, _, value = pair.strip().partition("=")
             if name == self._name and (found := self.logins.read(value)) is not None:
@@ -126,10 +126,10 @@ class Browsers:
                 return Visitor(found[1], found[0])
         return None
 
-    # -- where a request comes from
+    # -- origin of a request
 
     def check_page(self, asked: Asked) -> None:
-        """Raises `Refusal` for a request that a page of another place has made: also of another port of this machine."""
+        """Raises `Refusal` for a request from a page of another origin, including another port of this machine."""
         origin = asked.header(b"origin")
         if origin is None:
             allowed = asked.method in _READING and asked.header(b"sec-fetch-site") in _OURS
@@ -139,7 +139,7 @@ class Browsers:
             raise Refusal(403, "only the server's own page may do this with a cookie; programs send a token")
 
     def check_site(self, asked: Asked) -> None:
-        """Where no token is asked for: raises `Refusal` for what a page of another site has made without saying where it is."""
+        """If no token is needed: raises `Refusal` for a request from another site's page that does not name its origin."""
         if asked.header(b"sec-fetch-site") not in _OURS:
             self.check_page(asked)
 

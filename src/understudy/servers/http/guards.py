@@ -1,4 +1,4 @@
-"""Who may speak to the server at all, judged by the headers of a request: Host, Origin, content type, what is accepted."""
+"""Who may speak to the server at all, judged by a request's headers: Host, Origin, content type, accepted types."""
 
 import ipaddress
 import re
@@ -12,7 +12,7 @@ _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 @lru_cache(maxsize=64)  # most requests name the same few
 def split_host(text: str) -> tuple[str, str] | None:
-    """Name and port (perhaps empty) of a `Host` header; None where it is none."""
+    """Name and port (perhaps empty) of a `Host` header; None if it is invalid."""
     if not text or any(character in text for character in "/\\@?#, \t") or not text.isascii():
         return None
     try:
@@ -41,12 +41,12 @@ def _is_address(host: str) -> bool:
 
 
 class Guards:
-    """What a request may say of where it goes and where it comes from. A page elsewhere can make a browser call us: by a name that
-    it has pointed at us (its Host is foreign), or from its own place (its Origin is).
+    """Checks the target and the origin of a request. A page elsewhere can make a browser call us in two ways: through a name that
+    it has pointed at us (its Host is foreign), or from its own site (its Origin is).
     """
 
     def __init__(self, bound: str, port: int, hosts: Iterable[str], origins: Iterable[str], *, open_to_all: bool) -> None:
-        """`open_to_all`: no token is asked for, so that pages on other ports of this machine have to be kept out, too."""
+        """`open_to_all`: no token is needed, so pages on other ports of this machine must also be refused."""
         self._hosts = {host.lower() for host in hosts}
         self.origins = {origin.lower().rstrip("/") for origin in origins}
         self._beyond_loopback = not is_loopback(bound)
@@ -55,17 +55,17 @@ class Guards:
         self._open_to_all = open_to_all
 
     def note_port(self, port: int) -> None:
-        """Which one it listens to, where any was asked for."""
+        """Set the port that was assigned, if any port was requested."""
         self._port = str(port)
 
     def allows_host(self, header: str) -> bool:
         if self._knows(header):
             return True
-        split = split_host(header)  # a name can be pointed at us by others, an address cannot
+        split = split_host(header)  # others can point a name at us, but not an address
         return self._beyond_loopback and split is not None and _is_address(split[0])
 
     def allows_origin(self, header: str, host: str) -> bool:
-        """`host`: the request's own, where its Host is allowed. Pages of other addresses than that are not ours."""
+        """`host`: the request's own, after its check. Pages of any other address are not ours."""
         origin = header.lower()
         if origin in self.origins:
             return True
@@ -86,7 +86,7 @@ class Guards:
 
 
 def accepts(header: str | None, *kinds: str) -> bool:
-    """Whether a client takes one of these kinds of content; one that does not say takes all."""
+    """Whether a client accepts one of these kinds of content; without the header it accepts all."""
     if header is None or not header.strip():
         return True
     for part in header.lower().split(","):

@@ -1,7 +1,7 @@
-"""Heads of requests that came before, so that the same bytes need not be parsed and judged again.
+"""Remembers the heads of earlier requests, so that the same bytes need not be parsed and judged again.
 
-A client that keeps its connection sends the same head with nearly every request. What is remembered follows from those bytes alone;
-whose token it is, and whether a session is still open, is looked up for each request.
+A client that keeps its connection sends the same head with nearly every request. What is remembered depends on those bytes alone;
+the token's owner and the session are looked up for each request.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,12 +14,12 @@ from understudy.servers.http.principals import Principals
 from understudy.servers.mcp.handshake import MODERN, VERSIONS
 
 MOST_HEADS = 256
-LARGEST_HEAD = 4096  # bytes of one that is remembered
+LARGEST_HEAD = 4096  # bytes of a remembered head
 _UNUSUAL = (b"expect", b"transfer-encoding", b"upgrade", b"origin")
 
 
 class Head:
-    """Of a POST that may come in, for all that its headers say. `length`: of its body."""
+    """The checked head of a POST: everything that its headers say. `length`: of its body."""
 
     __slots__ = ("asked", "authorization", "length", "modern", "session_header", "session_id")
 
@@ -29,7 +29,7 @@ class Head:
         self.authorization = asked.header(b"authorization")
         self.modern = asked.header(b"mcp-protocol-version") == MODERN
         self.session_id = asked.header(b"mcp-session-id")
-        named = None if self.modern else self.session_id  # the era without sessions answers with none
+        named = None if self.modern else self.session_id  # the era without sessions never answers with one
         self.session_header = b"" if named is None else b"mcp-session-id: %b\r\n" % named.encode()
 
 
@@ -41,7 +41,9 @@ class Heads:
         self.find: Callable[[bytes], Head | None] = self._known.get
 
     def learn(self, raw: bytes, scope: Mapping[str, Any], length: int) -> None:
-        """`raw`: the bytes of the head, which the parser has read as `scope`. What needs a closer look each time is left out."""
+        """`raw`: the bytes of the head, which the parser read as `scope`. Heads that need a closer look each time are not
+        remembered.
+        """
         if len(raw) > LARGEST_HEAD:
             return
         headers: list[tuple[bytes, bytes]] = scope["headers"]
@@ -59,7 +61,7 @@ class Heads:
         ):
             return
         if not self._principals.knows(asked.header(b"authorization")):
-            return  # a stranger cannot push out what callers have sent
+            return  # a stranger cannot push out callers' heads
         if len(self._known) >= MOST_HEADS:
             self._known.clear()
         self._known[raw] = Head(asked, length)

@@ -1,10 +1,9 @@
-"""Tokens that an issuer has signed (JWT): whose they are and what they allow, and what clients are told of where to get one.
+"""Tokens signed by an issuer (JWT): whose they are, what they allow, and how clients learn where to get one.
 
-The name of the caller is the subject, their rights are scopes. Tokens are for this server alone: their audience is its address.
+The caller's name is the subject, their rights are scopes. Tokens are only for this server: their audience is its address.
 
-What a signed token lacks for a request of MCP: told before anything is done, so that a client can ask its issuer for more.
-
-It is about scopes, not about conversations: whether the caller may touch the one that is meant, its handler decides.
+Before an MCP request is served, missing scopes are reported, so that a client can ask its issuer for more. This concerns scopes
+only: the handler decides whether the caller may touch the conversation in question.
 """
 
 import logging
@@ -43,7 +42,7 @@ class _ToolCall(msgspec.Struct):
 
 
 def lacking_rights(caller: Caller, request: Request, offer: Offer) -> list[Right]:
-    """Rights that the request needs, and that the caller has on no conversation at all."""
+    """Rights that the request needs and that the caller has on no conversation at all."""
     return [right for right in _needed(request, offer) if right not in caller.rights and right not in caller.others]
 
 
@@ -53,7 +52,7 @@ def _needed(request: Request, offer: Offer) -> tuple[Right, ...]:
     try:
         called = msgspec.json.decode(request.params or b"{}", type=_ToolCall)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return ()  # whoever serves it says what is wrong
+        return ()  # the handler reports the error
     tool = offer.tools.get(called.name)
     if tool is None:
         return ()
@@ -62,23 +61,24 @@ def _needed(request: Request, offer: Offer) -> tuple[Right, ...]:
 
 logger = logging.getLogger(__name__)
 
-# Each is checked with a public key. None lets whoever can check a token make one, and `none` is no signature at all.
+# All of these are checked with a public key. With a shared key, whoever can check a token could also make one; `none` has no
+# signature.
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
-# issuers still use the older name of Ed25519, and whoever sends it is not to write into our log
+# issuers still use the older name of Ed25519, and callers must not be able to write into our log
 warnings.filterwarnings("ignore", message="EdDSA", category=SecurityWarning)
 MOST_CHARACTERS = 16 * 1024
 MOST_REMEMBERED = 1000
 LEEWAY_SECONDS = 30
 OWN = "understudy:"
 OTHERS = "understudy:others:"
-SCOPES = tuple(f"{OWN}{right}" for right in DEFAULT_RIGHTS)  # to be asked for where nothing says more
+SCOPES = tuple(f"{OWN}{right}" for right in DEFAULT_RIGHTS)  # requested if nothing says more
 ALL_SCOPES = (*(f"{OWN}{right}" for right in RIGHTS), *(f"{OTHERS}{right}" for right in RIGHTS))
 METADATA = "/.well-known/oauth-protected-resource"
 _KINDS = frozenset({"", "jwt", "at+jwt", "application/at+jwt"})
 
 
 class InvalidToken(Exception):
-    """The reason is for the log: whoever guesses learns nothing."""
+    """The reason is only for the log, so that an attacker learns nothing."""
 
 
 class _Known(msgspec.Struct, frozen=True):
@@ -98,11 +98,11 @@ class Issuer:
         self._audience = audience
         self._choices = choices
         self._groups_claim = groups_claim
-        self.address = ""  # of this server, as clients know it
+        self.address = ""  # the address of this server, as clients know it
         self._keys = IssuerKeys(issuer, http, time.monotonic)
         self._keys.when_fetched = self._forget  # a key may have been withdrawn
-        self._tokens: dict[str, _Known] = {}  # that were found to be good, by their hash
-        self._callers: dict[str, _Known] = {}  # those who came with one, by their name; the latest
+        self._tokens: dict[str, _Known] = {}  # tokens found valid, by hash
+        self._callers: dict[str, _Known] = {}  # the latest owner of a token, by name
 
     # -- tokens
 
@@ -111,12 +111,12 @@ class Issuer:
         return token.count(".") == 2 and len(token) <= MOST_CHARACTERS
 
     async def learn(self, token: str) -> None:
-        """Before `find`: fetch keys where that may help."""
+        """Called before `find`: fetch keys if that may help."""
         if self._remembered(token) is None:
             await self._keys.learn(_key_id(token))
 
     def find(self, token: str, taken: frozenset[str]) -> Principal | None:
-        """None where it is not valid. Raises `Refusal` where it is, and allows nothing. `taken`: names of tokens of ours."""
+        """None if the token is invalid. Raises `Refusal` if it is valid and allows nothing. `taken`: names of our own tokens."""
         if (known := self._remembered(token)) is not None and known.principal.name not in taken:
             return known.principal
         try:
@@ -129,7 +129,7 @@ class Issuer:
         if not (caller.rights or caller.others):
             challenge = self.challenge("insufficient_scope")
             raise Refusal(403, f"the token has none of the scopes {' '.join(SCOPES)}", headers=((b"www-authenticate", challenge),))
-        # a cookie that was made for a token does not stand for one with other rights
+        # so that a cookie made for a token does not stand for one with other rights
         made_of = " ".join(["issuer:" + self._issuer, *sorted(caller.rights), "others:", *sorted(caller.others)])
         choices = self._choices.of(name, _texts(claims.get(self._groups_claim)))
         limited = msgspec.structs.replace(caller, limits=Limits(choices.roots, choices.modes))
@@ -142,7 +142,7 @@ class Issuer:
         return principal
 
     def end_of(self, token: str) -> float | None:
-        """When one that was found good is over; None for others."""
+        """When a token that was found valid expires; None for others."""
         known = self._remembered(token)
         return None if known is None else known.expires
 
@@ -198,7 +198,7 @@ class Issuer:
     def _is_us(self, audience: str) -> bool:
         return audience == self._audience if self._audience else audience.rstrip("/") == self.address.rstrip("/")
 
-    # -- what clients are told
+    # -- information for clients
 
     def challenge(self, error: str = "", scopes: Sequence[str] = SCOPES) -> bytes:
         base = self.address.removesuffix("/mcp")
@@ -208,8 +208,8 @@ class Issuer:
         ).encode()
 
     def challenge_for(self, caller: Caller, *needed: str) -> bytes:
-        """To somebody whose token is good and lacks these scopes. They are told those it has as well, or the next one would have
-        only the new ones.
+        """For a caller whose token is valid but lacks these scopes. The scopes that it has are listed too: otherwise the next token
+        would have only the new ones.
         """
         has = {OWN + right for right in caller.rights} | {OTHERS + right for right in caller.others}
         return self.challenge("insufficient_scope", [scope for scope in ALL_SCOPES if scope in has or scope in needed])
@@ -218,7 +218,7 @@ class Issuer:
         return path in (METADATA, f"{METADATA}/mcp")
 
     async def show_metadata(self, method: str, send: Send) -> None:
-        """For everybody, also for pages of other places: it says only where to get a token."""
+        """For everybody, including pages of other sites: it says only where to get a token."""
         if method not in ("GET", "HEAD", "OPTIONS"):
             raise Refusal(405, f"{method} is not for this address", headers=((b"allow", b"GET, HEAD"),))
         told = {
@@ -255,7 +255,7 @@ def _caller_of(name: str, claims: dict[str, Any]) -> Caller:
 
 
 def _texts(claim: Any) -> list[str]:
-    """Of a claim that is a list, or one text with blanks."""
+    """The values of a claim that is a list, or one text with blanks."""
     listed = cast(list[Any], claim) if isinstance(claim, list) else claim.split() if isinstance(claim, str) else []
     return [each for each in listed if isinstance(each, str)]
 

@@ -1,7 +1,7 @@
-"""The public keys of an issuer of tokens, fetched from where its metadata says, and kept.
+"""An issuer's public keys, fetched from where its metadata says, and cached.
 
-They are fetched again from time to time, and when a token names one that is not known: at most once in a while, however many such
-tokens come. Where the issuer does not answer, those that are known hold for a day.
+They are fetched again from time to time, and when a token names an unknown key; however many such tokens come, the fetches are
+rate-limited. If the issuer does not answer, known keys stay valid for a day.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ MOST_KEYS = 64
 FRESH_SECONDS = 600.0
 BETWEEN_FETCHES_SECONDS = 10.0
 STALE_SECONDS = 86_400.0
-KINDS = frozenset({"RSA", "EC", "OKP"})  # a key that is shared (`oct`) would let whoever can check a token make one
+KINDS = frozenset({"RSA", "EC", "OKP"})  # with a shared key (`oct`), whoever can check a token could also make one
 
 
 class IssuerKeys:
@@ -42,7 +42,7 @@ class IssuerKeys:
         self.when_fetched: Callable[[], None] = lambda: None
 
     def find(self, key_id: str | None) -> Key | None:
-        """Without an id only where there is one key, which cannot be mistaken for another."""
+        """Without an id, only if there is exactly one key."""
         if self._fetched_at is None or self._clock() - self._fetched_at > STALE_SECONDS:
             return None
         if key_id is None:
@@ -50,7 +50,7 @@ class IssuerKeys:
         return self._keys.get(key_id)
 
     async def learn(self, key_id: str | None) -> None:
-        """Fetch where that may help. Whoever comes meanwhile waits for the same fetch."""
+        """Fetch keys if that may help. Concurrent callers wait for the same fetch."""
         known = self.find(key_id) is not None
         fresh = self._fetched_at is not None and self._clock() - self._fetched_at < FRESH_SECONDS
         if self._fetching is None:
@@ -143,7 +143,7 @@ def metadata_addresses(issuer: str) -> tuple[str, ...]:
 
 
 def is_safe(address: str) -> bool:
-    """By https, or on this machine."""
+    """Whether it is reached by https or on this machine."""
     try:
         parts = urlsplit(address)
         host = parts.hostname

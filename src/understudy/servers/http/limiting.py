@@ -1,11 +1,11 @@
-"""How often and how much at once a caller may ask. Each named token has its own measure; the local user has none."""
+"""Limits how often and how much at once a caller may ask. Each named token has limits of its own; the local user has none."""
 
 import math
 from collections.abc import Callable
 
 from understudy.protocol.callers import LOCAL_NAME
 
-BUSY_SECONDS = 1  # after which to try again where too many are open: nobody knows when one of them ends
+BUSY_SECONDS = 1  # when to try again if too many requests are open: nobody knows when one of them ends
 
 
 class _Use:
@@ -19,10 +19,10 @@ class _Use:
 
 
 class Limiter:
-    """A bucket of requests for each caller, filled by `rate` a second, and a count of those that are open.
+    """A bucket of requests for each caller, refilled by `rate` a second, and a count of their open requests.
 
-    What is over soon by itself is counted apart. So whoever has as many calls and streams open as they may can still answer what
-    these ask, and end them.
+    Brief requests are counted separately, so that a caller with the maximum of open calls and streams can still answer their
+    questions and end them.
     """
 
     def __init__(self, rate: int, concurrency: int, clock: Callable[[], float]) -> None:
@@ -32,7 +32,7 @@ class Limiter:
         self._uses: dict[str, _Use] = {}
 
     def enter(self, name: str) -> int | None:
-        """None where the request may go on; `leave` follows. Else the seconds after which to try again."""
+        """None: the request may continue, and `leave` must follow. Otherwise the seconds to wait before trying again."""
         if name == LOCAL_NAME:
             return None
         use = self._use_of(name)
@@ -44,7 +44,7 @@ class Limiter:
         return wait
 
     def enter_briefly(self, name: str) -> int | None:
-        """Likewise, for one that is over soon, or of which it is not known yet; `leave_briefly` follows, or `stay`."""
+        """Like `enter`, for a request that is brief or whose kind is still unknown; `leave_briefly` or `stay` must follow."""
         if name == LOCAL_NAME:
             return None
         use = self._use_of(name)
@@ -56,7 +56,7 @@ class Limiter:
         return wait
 
     def stay(self, name: str) -> bool:
-        """One that has entered briefly takes longer: whether it may. If so, `leave` follows."""
+        """Whether a request that entered as brief may take longer. If so, `leave` must follow."""
         if name == LOCAL_NAME:
             return True
         use = self._uses[name]
@@ -82,7 +82,7 @@ class Limiter:
         return None
 
     def take_back(self, name: str) -> None:
-        """Instead of `leave`: the request has not begun, and asks again."""
+        """Call it instead of `leave`: the request has not begun, and asks again."""
         if name != LOCAL_NAME:
             use = self._uses[name]
             use.open -= 1

@@ -1,4 +1,4 @@
-"""Around the application: each request has a scope by which log lines name it, is counted, and told in the log."""
+"""Wraps the application: each request gets a scope that names it in log lines, is counted, and is logged."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
@@ -31,14 +31,14 @@ class Measured:
         by_name = dict(headers)
         request = RequestScope(scope["method"], scope["path"], by_name)
         request.peer = (scope.get("client") or ("",))[0]
-        if request.forwarded and len(by_name) < len(headers):  # proxies may each have added a header of their own
+        if request.forwarded and len(by_name) < len(headers):  # each proxy may have added a header of its own
             request.forwarded = b",".join(value for name, value in headers if name == b"x-forwarded-for").decode("latin-1")
         await self.go_on(request, perf_counter(), self._app, scope, receive, send)
 
     async def go_on(
         self, request: RequestScope, began: float, app: Application, scope: Mapping[str, Any], receive: Receive, send: Send
     ) -> None:
-        """Serve a request, or the rest of one that began then."""
+        """Serve a request, or the rest of one that already began."""
         REQUEST.set(request)
         answer = _Counted(send, self._metrics)
         try:
@@ -48,7 +48,7 @@ class Measured:
             self.note(request, answer.status, began)
 
     def note(self, request: RequestScope, status: int | None, began: float) -> None:
-        """It is over. `status`: None where the client has left before an answer."""
+        """The request is over. `status`: None if the client left before an answer."""
         self._metrics.count_request(request.method, 499 if status is None else status)
         seconds = perf_counter() - began
         if self._traces is not None:
@@ -58,7 +58,7 @@ class Measured:
 
 
 class _Counted:
-    """`send` of one request. After the head of the answer it only passes on."""
+    """`send` for one request. After the head of the answer it only passes data on."""
 
     __slots__ = ("_metrics", "_send", "_streams", "status")
 
@@ -83,6 +83,6 @@ class _Counted:
 
 def _tell(request: RequestScope, status: int | None, seconds: float) -> None:
     told = "left" if status is None else str(status)
-    path = without_tokens(request.path)  # where somebody has put one by mistake
+    path = without_tokens(request.path)  # in case somebody put one there by mistake
     fields = {"method": request.method, "path": path, "status": status, "seconds": round(seconds, 6)}
     logger.info("%s %.200r: %s in %.3f s", request.method, path, told, seconds, extra={"fields": fields})

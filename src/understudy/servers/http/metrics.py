@@ -1,9 +1,9 @@
-"""What `/metrics` tells: the work of this process in numbers. No conversation, path, prompt or name of a caller is in it.
+"""The numbers of `/metrics`: the work of this process. They contain no conversation, path, prompt or caller's name.
 
-Counters, gauges and histograms, and the text format in which Prometheus reads them.
+Counters, gauges and histograms, in the text format that Prometheus reads.
 
-A family has a bounded number of label sets: what comes after that is counted under `other`, so that nobody can fill the memory of
-the server, or of whoever reads it, with names of their own.
+A family has a limited number of label sets: further ones are counted under `other`, so that nobody can fill the memory of the
+server or of its readers with invented names.
 """
 
 import logging
@@ -42,7 +42,7 @@ Labels = tuple[str, ...]
 
 
 class MetricFamily:
-    """`names` are those of its labels."""
+    """`names`: the names of its labels."""
 
     kind = "untyped"
 
@@ -83,13 +83,13 @@ class Counter(MetricFamily):
 
 
 class Gauge(MetricFamily):
-    """Its value is set when somebody asks for it."""
+    """A gauge whose value is set when metrics are read."""
 
     kind = "gauge"
 
     def __init__(self, name: str, about: str) -> None:
         super().__init__(name, about)
-        self.value: float | None = None  # None: not known, and left out
+        self.value: float | None = None  # None: unknown, and left out
 
     def samples(self) -> Iterator[str]:
         if self.value is not None:
@@ -97,7 +97,7 @@ class Gauge(MetricFamily):
 
 
 class SetCounter(Gauge):
-    """One that somebody else counts."""
+    """A counter whose value is read from elsewhere."""
 
     kind = "counter"
 
@@ -145,7 +145,7 @@ def _bounded(labels: Labels, known: "dict[Labels, float] | dict[Labels, _Spread]
 
 
 def _escape(label: str) -> str:
-    """Text that came from outside may have halves of characters, which have no UTF-8."""
+    """Text from outside may have lone surrogates, which have no UTF-8."""
     plain = label.encode(errors="replace").decode()
     return plain.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
@@ -160,7 +160,7 @@ def _number(value: float) -> str:
     return str(int(value)) if float(value).is_integer() and abs(value) < 1e15 else repr(float(value))
 
 
-# As the conventions of OpenTelemetry for `gen_ai.client.*` have them.
+# From OpenTelemetry's conventions for `gen_ai.client.*`.
 TOKEN_BUCKETS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
 SECOND_BUCKETS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
 COMMIT_BUCKETS = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5)
@@ -191,13 +191,13 @@ _CHAT = "chat"
 
 
 class Metrics:
-    """An `Observer` that counts. `collect` reads the rest when somebody asks."""
+    """An `Observer` that counts. `collect` gathers the rest when metrics are read."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.calls_running: Callable[[], int] = lambda: 0
-        self._names: dict[tuple[str, str], str] = {}  # tools of calls that have no answer yet, by conversation and call
-        self._models: dict[str, tuple[str, str]] = {}  # model and provider that answered last, by conversation with a turn
+        self._names: dict[tuple[str, str], str] = {}  # tool names of unanswered calls, by conversation and call
+        self._models: dict[str, tuple[str, str]] = {}  # the model and provider of the last answer, by conversation and turn
         self.requests = Counter("understudy_http_requests_total", "Requests that were answered.", ("method", "status"))
         self._asked_for = Counter("understudy_mcp_requests_total", "Requests of MCP clients, by what they ask for.", ("method",))
         self.streams = Gauge("understudy_http_streams_open", "Event streams that clients have open.")
@@ -300,7 +300,7 @@ class Metrics:
         if timing.first_seconds is not None:
             self._first.observe(timing.first_seconds, *labels)
 
-    # -- for whoever asks
+    # -- for readers
 
     def count_request(self, method: str, status: int) -> None:
         self.requests.add(method if method in _METHODS else OTHER, str(status))
@@ -315,7 +315,7 @@ class Metrics:
             self._stored.value = await self._engine.log.count()
             self._waiting.value = None if self.ask_waiting is None else await self.ask_waiting()
         except (StoreError, OSError):
-            self._store_bytes.value = self._stored.value = self._waiting.value = None  # /readyz tells of it
+            self._store_bytes.value = self._stored.value = self._waiting.value = None  # /readyz reports it
         self._memory.value = _resident_bytes()
         self._files.value = _open_files()
         times = os.times()
@@ -324,7 +324,7 @@ class Metrics:
 
 
 class CountsLines(logging.Handler):
-    """Every line of the log from this level on, by level."""
+    """Counts the log's lines from this level on, by level."""
 
     def __init__(self, counter: Counter) -> None:
         super().__init__(logging.WARNING)
@@ -335,7 +335,7 @@ class CountsLines(logging.Handler):
 
 
 def _tool_label(name: str) -> str:
-    """Models make names up, and other servers have names of their own."""
+    """Models make names up, and other servers have their own."""
     if name in _TOOLS:
         return name
     return "mcp" if name.startswith("mcp__") else OTHER

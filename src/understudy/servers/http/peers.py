@@ -1,10 +1,10 @@
-"""Who is at the other end of a Unix socket: the kernel says which user it is, so that they need no token.
+"""The user at the other end of a Unix socket: the kernel tells who it is, so that they need no token.
 
-The server's own user is the local user, as at a terminal. Others are whoever `understudy.serve.users` says: each has the rights of
-a named token, without sending it. Nobody is known in this way where somebody else may speak through the process that has connected:
+The server's own user is the local user, as at a terminal. `understudy.serve.users` lists others: each has the rights of a named
+token without sending it. Nobody is identified in this way if somebody else may speak through the connected process:
 
-- a browser, by the headers that browsers send: any page could make one call us through a forwarded port;
-- a proxy, by its headers, or because `public_url` says that there is one;
+- a browser, recognised by the headers that browsers send: any page could make it call us through a forwarded port;
+- a proxy, recognised by its headers, or because `public_url` says that there is one;
 - a command in a sandbox of ours, which is the same user in a PID namespace of its own.
 """
 
@@ -18,13 +18,13 @@ from understudy.servers.http.asked import Asked
 from understudy.servers.http.principals import Principal, Principals
 from understudy.servers.unix_sockets import SocketPeer
 
-PEER = "peer"  # where a connection keeps it, in the state of its requests
+PEER = "peer"  # the key for it in the state of a request
 _BROWSERS = (b"origin", b"sec-fetch-site", b"sec-fetch-mode", b"sec-fetch-dest", b"cookie")
 _PROXIES = (b"forwarded", b"via", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip")
 
 
 class SocketUsers:
-    """What the users of this machine may do by the socket."""
+    """What the users of this machine may do through the socket."""
 
     def __init__(self, settings: ServeSettings, principals: Principals) -> None:
         self._principals = principals
@@ -32,7 +32,7 @@ class SocketUsers:
         self._behind_proxy = settings.public_url is not None
 
     def find(self, asked: Asked) -> Principal | None:
-        """None where a token is needed as everywhere else. Raises `Refusal` for a user to whom nothing is allowed."""
+        """None if a token is needed after all. Raises `Refusal` for a user who has no rights."""
         peer: SocketPeer | None = asked.of_connection.get(PEER)
         if peer is None or self._behind_proxy or asked.header(b"authorization") is not None:
             return None

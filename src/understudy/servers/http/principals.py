@@ -20,7 +20,7 @@ from understudy.servers.process.request_scope import note_caller
 logger = logging.getLogger(__name__)
 
 MOST_FOUND = 1000
-DOOR = "mcp-http"  # the other doors of a server say their own
+DOOR = "mcp-http"  # the other doors of a server name their own
 _AT_DOOR = by_door(LOCAL, DOOR)
 _AT_OPEN_DOOR = msgspec.structs.replace(_AT_DOOR, limits=Limits(None, frozenset(get_args(SandboxMode)), open_door=True))
 
@@ -29,32 +29,32 @@ class Principal(msgspec.Struct, frozen=True):
     """A caller, and the token that they came with."""
 
     caller: Caller
-    token_hash: str = ""  # of what they came with: whoever had the token before this one is somebody else
-    issued: bool = False  # an issuer has signed their token, and may sign one with more scopes
+    token_hash: str = ""  # of their token: the previous owner of the name had another one and is somebody else
+    issued: bool = False  # an issuer signed their token, and may sign one with more scopes
 
     @property
     def name(self) -> str:
         return self.caller.name
 
     def has_all_of(self, other: "Principal") -> bool:
-        """Whether nothing is allowed to the other one that this one may not."""
+        """Whether this principal may do everything that the other one may."""
         mine, theirs = self.caller, other.caller
         return self is other or (mine.rights >= theirs.rights and mine.others >= theirs.others and mine.limits == theirs.limits)
 
 
 class SignedTokens(Protocol):
-    """What tokens mean that an issuer has signed."""
+    """The meaning of tokens that an issuer has signed."""
 
-    address: str  # ours, for which they are
+    address: str  # our address, which the tokens are for
 
     def looks_like_one(self, token: str) -> bool: ...
 
     async def learn(self, token: str) -> None:
-        """Find out what it needs the issuer's keys for, so that `find` knows it."""
+        """Fetch the issuer's keys that the token needs, so that `find` knows it."""
         ...
 
     def find(self, token: str, taken: frozenset[str]) -> Principal | None:
-        """None unless it is valid. `taken`: names that are not the issuer's to give."""
+        """None if the token is invalid. `taken`: names that the issuer may not use."""
         ...
 
     def end_of(self, token: str) -> float | None: ...
@@ -80,10 +80,10 @@ def _principal_of(token: NamedToken) -> Principal:
 
 
 class Principals:
-    """Those who have a token. A file that cannot be read any more leaves nobody but the local user."""
+    """Everybody who has a token. If the file becomes unreadable, only the local user remains."""
 
     def __init__(self, settings: ServeSettings) -> None:
-        """Makes the first token where there is none. Raises `ConfigError`."""
+        """Makes the first token if there is none. Raises `ConfigError`."""
         self._open = settings.no_auth
         self._first_path = settings.token_file
         self._named_path = tokens_file(settings.state_dir)
@@ -91,9 +91,9 @@ class Principals:
         self._first_hash = ""
         self._expired: frozenset[str] = frozenset()
         self._named: tuple[NamedToken, ...] = ()
-        self._found: dict[str, Principal] = {}  # by the whole header, until the files change; of tokens that do not expire
+        self._found: dict[str, Principal] = {}  # by the whole header, until the files change; only tokens that do not expire
         self.when_changed: Callable[[], None] | None = None
-        self.issuer: SignedTokens | None = None  # whose signed tokens are accepted, too
+        self.issuer: SignedTokens | None = None  # the issuer whose signed tokens are also accepted
         if not self._open:
             self._stamps = self._look()
             self._first_hash = hash_of(first_token(self._first_path))
@@ -106,23 +106,23 @@ class Principals:
 
     @property
     def are_open(self) -> bool:
-        """Whether no token is asked for."""
+        """Whether no token is needed."""
         return self._open
 
     def budgets_of(self, name: str) -> tuple[PersonBudget, ...]:
-        """Of whoever has a token of this name now."""
+        """The budgets of the present owner of a token of this name."""
         return next((named.budgets for named in self._named if named.name == name), ())
 
     async def learn(self, authorization: str | None) -> None:
-        """Before `find`: what has to be fetched to know whose token it is."""
+        """Called before `find`: fetch what is needed to know whose token it is."""
         token = _token_in(authorization)
         if self.issuer is not None and self.issuer.looks_like_one(token):
             await self.issuer.learn(token)
 
     def find(self, authorization: str | None) -> Principal | None:
-        """Whose token it is; None where it is nobody's. Takes as long whether it is nearly right or not.
+        """Whose token it is; None if nobody's. It takes the same time whether the token is nearly right or not.
 
-        Raises `Refusal` for one that is somebody's and allows nothing.
+        Raises `Refusal` for a valid token without any rights.
         """
         if self._open:
             return self._local
@@ -160,11 +160,11 @@ class Principals:
         return found is not None and not found.issued
 
     def end_of(self, authorization: str) -> float | None:
-        """When a signed token is over. None for one of ours, whose end is looked up each time."""
+        """When a signed token expires. None for our own tokens, whose end is looked up each time."""
         return None if self.issuer is None else self.issuer.end_of(_token_in(authorization))
 
     def current(self, name: str) -> Principal | None:
-        """As they are now; None for those whose token is gone."""
+        """The principal's present state; None if their token is gone."""
         if name == LOCAL.name:
             return self._local
         named = next((token for token in self._named if token.name == name), None)
@@ -173,11 +173,13 @@ class Principals:
         return None if named is None or named.has_expired(datetime.now(UTC)) else _principal_of(named)
 
     def is_gone(self, name: str) -> bool:
-        """Whether nobody of that name has a valid token. What an issuer signs is renewed again and again, so there nobody is."""
+        """Whether nobody of that name has a valid token. Never true for an issuer's names, whose tokens are renewed again and
+        again.
+        """
         return self.issuer is None and self.current(name) is None
 
     def reload(self) -> None:
-        """Look whether a file has changed, or a token has expired; to be called every second or so."""
+        """Check whether a file has changed or a token has expired; to be called about every second."""
         if self._open:
             return
         stamps = self._look()
@@ -202,7 +204,7 @@ class Principals:
             self.issuer.forget_expired()
 
     def challenge(self, authorization: str | None) -> bytes:
-        """What a request without a valid token is told of how to get one."""
+        """Tells a request without a valid token how to get one."""
         if self.issuer is None:
             return b'Bearer realm="understudy"'
         return self.issuer.challenge("invalid_token" if authorization else "")

@@ -1,6 +1,6 @@
-"""The way to one HTTP client: messages become events of a stream, or one answer in JSON where nothing came before it.
+"""The connection to one HTTP client: messages become events of a stream, or one JSON answer if nothing came before it.
 
-Messages as server-sent events, byte for byte.
+Events are server-sent events, byte for byte.
 """
 
 import asyncio
@@ -26,16 +26,16 @@ def event(message: bytes, event_id: bytes | None = None) -> bytes:
 
 
 def priming(event_id: bytes, retry_ms: int) -> bytes:
-    """Tells a client from where it can resume, before there is anything to show."""
+    """Tells a client where it can resume, before there is anything to show."""
     return b"id: %b\r\ndata: \r\nretry: %d\r\n\r\n" % (event_id, retry_ms)
 
 
-CONGESTED_BYTES = 1024 * 1024  # that a client has not taken yet
-MOST_BYTES = 64 * 1024 * 1024  # after which a client that does not read is given up
+CONGESTED_BYTES = 1024 * 1024  # that a client has not read yet
+MOST_BYTES = 64 * 1024 * 1024  # beyond this, a client that does not read is disconnected
 
 
 class Skip:
-    """What a mark says of a message that the client has already."""
+    """The mark of a message that the client already has."""
 
 
 SKIP: Final = Skip()
@@ -45,7 +45,7 @@ Mark = Callable[[], "bytes | Skip | None"]
 
 
 class StreamSink:
-    """A `Sink` whose messages one connection takes, in order. Without a connection they are dropped (`detach`)."""
+    """A `Sink` whose messages one connection takes in order. Without a connection they are dropped (`detach`)."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -57,11 +57,11 @@ class StreamSink:
         self._dropping = False
         self.closed = False
         self.congested = False
-        self.over = False  # nothing more comes after what waits
+        self.over = False  # nothing more comes after the waiting messages
         self.begun = False  # something was sent as an event
-        self.json: bytes | None = None  # the answer, where it was the first message
+        self.json: bytes | None = None  # the answer, if it was the first message
         self.mark: Mark | None = None
-        self.when_lost: Callable[[], None] | None = None  # called when the client is not expected any more
+        self.when_lost: Callable[[], None] | None = None  # called when the client is no longer expected
 
     # -- as a sink
 
@@ -83,7 +83,7 @@ class StreamSink:
         if self.closed or self.over:
             return
         if self.begun:
-            self._put(event(message))  # without an id: whoever misses it comes back with the id before it
+            self._put(event(message))  # without an id: a client that misses it comes back with the previous id
         else:
             self.json = message
         self.end()
@@ -92,36 +92,36 @@ class StreamSink:
         self._to_call.append(callback)
         self._call_soon()
 
-    # -- for whoever owns the stream
+    # -- for the owner of the stream
 
     def prime(self, event_id: bytes, retry_ms: int) -> None:
         if not (self.closed or self.over):
             self._put(priming(event_id, retry_ms))
 
     def begin(self) -> None:
-        """It is a stream, also before anything was sent."""
+        """Make it a stream, even before anything was sent."""
         self.begun = True
 
     def end(self) -> None:
-        """The stream ends once what waits is taken."""
+        """End the stream once the waiting messages are taken."""
         self.over = True
         self.wake()
 
     def detach(self) -> None:
-        """The connection is gone: what is sent is dropped until somebody takes it again by another sink."""
+        """The connection is gone: drop messages until another sink takes the client over."""
         self._dropping = True
         self._frames.clear()
         self._settle()
 
     def give_back(self) -> list[Callable[[], None]]:
-        """Who waits for room, where there will be none."""
+        """The callbacks that wait for room, which will never come."""
         waiting = list(self._to_call)
         self._to_call.clear()
         self.close()
         return waiting
 
     def close(self) -> None:
-        """Nobody is expected here any more."""
+        """The client will not reconnect."""
         if self.closed:
             return
         self.closed = self.over = True
@@ -135,7 +135,7 @@ class StreamSink:
     # -- for the connection
 
     async def take(self, seconds: float) -> bytes:
-        """What waits, as soon as there is something; empty after that time, or when the stream is over."""
+        """The waiting bytes as soon as there are any; empty when the time or the stream is over."""
         if not self._frames and not self.over:
             taker = self._taker = self._loop.create_future()
             timer = self._loop.call_later(seconds, self.wake)
@@ -174,7 +174,7 @@ class StreamSink:
         self._call_soon()
 
     def _call_soon(self) -> None:
-        """One callback in a step: each may fill the stream again."""
+        """One callback per step: each may fill the stream again."""
         if self._to_call and not self._calling and not self.congested:
             self._calling = True
             self._loop.call_soon(self._call_next)

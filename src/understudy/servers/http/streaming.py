@@ -1,6 +1,6 @@
-"""A sink's messages onto a connection, until there are no more or the client has left.
+"""Sends a sink's messages over a connection until there are no more or the client has left.
 
-A request that is at work, and the way its answer takes: JSON where nothing came before it, else a stream.
+Also the way of a request's answer: JSON if nothing came before it, otherwise a stream.
 """
 
 import asyncio
@@ -12,13 +12,13 @@ from understudy.servers.http.stream_sink import StreamSink
 
 logger = logging.getLogger(__name__)
 
-PING_SECONDS = 25.0  # proxies wait for 30 or more; a ping is all that an idle stream costs
+PING_SECONDS = 25.0  # proxies wait for 30 or more; a ping is the only cost of an idle stream
 
 
 async def send_json_or_stream(sink: StreamSink, receive: Receive, send: Send, headers: Headers = ()) -> int | None:
-    """For an answer that is JSON where nothing came before it. The status is the caller's to find; see `take_json`.
+    """Sends a stream, or leaves a JSON answer to the caller, who chooses the status; see `take_json`.
 
-    None: it was a stream, or the client has left. Else nothing was sent, and the answer is in `sink.json`.
+    None: it was a stream, or the client has left. Otherwise nothing was sent, and the answer is in `sink.json`.
     """
     if sink.json is not None:
         return 200
@@ -65,7 +65,7 @@ async def send_json(sink: StreamSink, send: Send, status: int = 200, headers: He
 
 
 async def _left(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":  # a GET has a body, too, which is empty
+    while (await receive())["type"] != "http.disconnect":  # a GET has a body too, which is empty
         pass
 
 
@@ -85,7 +85,7 @@ class _Leaving:
 
 
 class Exchange:
-    """One for each era, which says what is to be done when the connection has its answer or is gone."""
+    """Each era has its own subclass, which says what happens when the connection has its answer or is gone."""
 
     __slots__ = ("headers", "sink")
 
@@ -95,7 +95,7 @@ class Exchange:
 
     @property
     def status(self) -> int:
-        """Of an answer that is JSON."""
+        """The status of a JSON answer."""
         return 200
 
     async def run(self, receive: Receive, send: Send) -> None:

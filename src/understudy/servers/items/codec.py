@@ -1,4 +1,4 @@
-"""Steps of an `Activity` as updates of items, and as lines of JSON for streams over HTTP."""
+"""Turns steps of an `Activity` into updates of items, and into lines of JSON for streams over HTTP."""
 
 import json
 from collections import Counter
@@ -21,7 +21,7 @@ from understudy.servers.items.shapes import Update
 from understudy.servers.report import report_of
 from understudy.servers.rest.events import seconds_to_answer, shown_question
 
-MOST_TURNS = 8  # of which something may still come: commands outlive their turns
+MOST_TURNS = 8  # for which more may come: commands outlive their turns
 _SETTLED: dict[str, s.Status] = {"done": "done", "refused": "declined", "unfinished": "failed", "cut": "cut"}
 _ENDS: dict[str, s.Status] = {"completed": "done", "failed": "failed", "interrupted": "cut"}
 _APPROVING: tuple[Decision, ...] = ("approved", "approved_for_session")
@@ -35,11 +35,11 @@ class ItemCodec:
         self._cwd = handle.facts.cwd
         self._activity = Activity()
         self._turn = ""
-        self._counts: dict[str, Counter[str]] = {}  # items so far, by their turn and kind
+        self._counts: dict[str, Counter[str]] = {}  # items so far, by turn and kind
         self._asked: dict[str, s.Question] = {}
 
     def note(self, entry: r.Entry) -> None:
-        """An entry that is not told."""
+        """Process an entry without showing it."""
         self.updates(LiveEntry(entry))
 
     def updates(self, live: LiveEntry) -> list[s.Update]:
@@ -49,13 +49,13 @@ class ItemCodec:
         return [s.Update(seq=entry.seq, item=item) for item in told]
 
     def note_given(self, turn: str, text: int, thought: int) -> None:
-        """So much of an unfinished message and thought the viewer has been given before."""
+        """The viewer already has this much of an unfinished message and thought."""
         for length, delta in ((text, r.TextDelta("")), (thought, r.ReasoningDelta(""))):
             if length:
                 self.growth(LiveDelta(delta, turn, 0))
 
     def growth(self, live: LiveDelta) -> s.Update | None:
-        """None for what belongs to no item that is known here."""
+        """None if it belongs to no item that is known here."""
         if not isinstance(live.delta, r.OutputDelta):
             self._begin_turn(live.turn)
         steps = self._activity.delta(live.delta)
@@ -124,7 +124,7 @@ class ItemCodec:
     # -- items
 
     def _next(self, kind: str) -> str:
-        """The same for whoever looks, since it counts from the beginning of the turn."""
+        """An id that is the same for every viewer, since it counts from the beginning of the turn."""
         counts = self._counts[self._turn]
         counts[kind] += 1
         return f"{self._turn}-{kind}-{counts[kind]}"
@@ -133,7 +133,7 @@ class ItemCodec:
         return self._began(item) if item.name is None else item.name
 
     def _seen(self, item: a.Shown) -> list[s.AnyItem]:
-        """What is only asked about is told by its question."""
+        """Nothing for an item that is only asked about: its question represents it."""
         told = self._began(item)
         return [] if isinstance(item, a.Work) and not item.running and not isinstance(item, a.Image) else [told]
 
@@ -196,7 +196,7 @@ class ItemCodec:
                 return []
 
     def _never_began(self, call: FunctionCall, output: str) -> s.AnyItem:
-        """A call that was refused or could not be made sense of."""
+        """A call that was refused or could not be understood."""
         same: dict[str, Any] = {"turn": self._turn, "status": "declined", "error": output}
         if (argv := a.argv_of(call)) is not None:
             return s.Command(id=self._next("command"), argv=argv, folder=self._cwd, **same)

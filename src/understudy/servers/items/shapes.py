@@ -1,4 +1,4 @@
-"""What programs are given of a conversation. One item is told when it begins and again when it ends; between them it may grow."""
+"""What programs get of a conversation. An item is sent when it begins and again when it ends; in between it may grow."""
 
 from typing import Any, Literal
 
@@ -147,5 +147,5 @@ class Items(msgspec.Struct, frozen=True, kw_only=True):
     items: tuple[AnyItem, ...]
     first: int
     last: int
-    end: int  # the last record that there is
-    more: bool  # before them
+    end: int  # the last existing record
+    more: bool  # before these
