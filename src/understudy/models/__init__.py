@@ -1,4 +1,4 @@
-"""From a prompt to a stream of model events, over one of the wires or from a script.
+"""Turns a prompt into a stream of model events, over one of the wires or from a script.
 
-`http_model.open_model` is the way in; `events` says what comes back, `prompt` what is asked, `providers` and `auth` of whom.
+Begin at `http_model.open_model`. `model` says what is asked and what comes back; `providers` and `auth` say whom we ask.
 """

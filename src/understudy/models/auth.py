@@ -19,12 +19,12 @@ from understudy.models.providers import Provider, is_header
 T = TypeVar("T")
 
 OPENAI_KEY = "OPENAI_API_KEY"
-OPENAI_KEYS = ("CODEX_API_KEY", OPENAI_KEY)  # the first is how the Codex SDKs pass one
-SHORTEST_REDACTED = 8  # shorter ones are stand-ins such as "none", and hiding them would only garble words
+OPENAI_KEYS = ("CODEX_API_KEY", OPENAI_KEY)  # the first is the one that Codex SDKs set
+SHORTEST_REDACTED = 8  # shorter ones are placeholders such as "none", and hiding them would only garble words
 
 
 class Secret:
-    """A value that does not show itself."""
+    """A value that hides itself when printed."""
 
     __slots__ = ("_value",)
 
@@ -41,7 +41,7 @@ class Secret:
 
 
 class Credentials:
-    """What this process may say about itself to providers."""
+    """The keys and headers that this process may send to providers."""
 
     def __init__(self, env: Mapping[str, str], home: Path) -> None:
         self._env = env
@@ -52,14 +52,14 @@ class Credentials:
         return "Credentials(…)"
 
     def key_for(self, provider: Provider) -> Secret | None:
-        """The provider's key, or None if it wants none. Raises MissingKey."""
+        """The provider's key, or None if it needs none. Raises MissingKey."""
         key = self._key_in_environment(provider)
         if key is None:
             key = self._logins_asked(lambda: self._stored_keys.key(provider.id))
         return self._checked(provider, key)
 
     async def key_soon(self, provider: Provider) -> Secret | None:
-        """Like `key_for`. Where a keyring has to be asked, others are served meanwhile."""
+        """Like `key_for`. If a keyring must be asked, others are served meanwhile."""
         key = self._key_in_environment(provider)
         if key is None:
             try:
@@ -75,7 +75,7 @@ class Credentials:
         return key
 
     def _checked(self, provider: Provider, key: str | None) -> Secret | None:
-        """A key of the environment or of a login; where there is neither, one of OpenAI's file, if the provider takes that."""
+        """This key, from the environment or a login; if there is none, one of OpenAI's file, if the provider takes that."""
         if key is not None:
             key = key.strip() or None
         if key is None and provider.env_key is None and not provider.requires_openai_auth:
@@ -89,7 +89,7 @@ class Credentials:
         return Secret(key)
 
     def source_of(self, provider: Provider) -> str | None:
-        """Where the provider's key comes from, in words; None if none is sent."""
+        """Where the provider's key comes from, in words for people; None if none is sent."""
         if provider.env_key and self._set(provider.env_key):
             return f"the variable `{provider.env_key}`"
         if variable := self._openai_variable(provider):
@@ -99,14 +99,14 @@ class Credentials:
         return f"{self._home / 'auth.json'}" if provider.requires_openai_auth else None
 
     def headers_for(self, provider: Provider) -> dict[str, Secret]:
-        """Headers whose value is in a variable; those without one are left out."""
+        """Headers whose values are in variables; those whose variable is not set are left out."""
         if not provider.env_http_headers:
             return {}
         values = {name: self._set(variable) for name, variable in provider.env_http_headers.items()}
         return {name: Secret(value) for name, value in values.items() if value and is_header(name, value)}
 
     def known_secrets(self, provider: Provider) -> list[str]:
-        """All that must not stand in a file that others may read."""
+        """All that must not be in a file that others may read."""
         from understudy.policy.environment import secret_values
 
         found = [*secret_values(self._env), *(secret.reveal() for secret in self.headers_for(provider).values())]
@@ -119,7 +119,7 @@ class Credentials:
         return [*found, *(_without_scheme(secret.reveal()) for secret in secrets_of(provider))]
 
     def _openai_variable(self, provider: Provider) -> str | None:
-        """The one that is set, where the provider takes OpenAI's keys."""
+        """The variable that is set, if the provider takes OpenAI's keys."""
         return next((name for name in OPENAI_KEYS if self._set(name)), None) if provider.requires_openai_auth else None
 
     def _set(self, name: str) -> str | None:
@@ -161,20 +161,20 @@ class Credentials:
 
 
 def key_header(provider: Provider, key: Secret) -> tuple[str, str]:
-    """How the provider wants to be given its key."""
+    """The header in which the provider expects its key."""
     name = provider.key_header or ("x-api-key" if provider.wire_api == "anthropic" else None)
     return ("Authorization", f"Bearer {key.reveal()}") if name is None else (name, key.reveal())
 
 
 def secrets_of(provider: Provider) -> list[Secret]:
-    """Those that a user wrote into the configuration itself."""
+    """Secrets that a user wrote into the configuration itself."""
     telling = ("auth", "key", "token", "secret", "password")
     named = [*provider.http_headers.items(), *provider.query_params.items()]
     return [Secret(value) for name, value in named if any(word in name.lower() for word in telling)]
 
 
 def redacted(text: str, secrets: Iterable[Secret]) -> str:
-    """Without the secrets, for texts of others that may repeat them."""
+    """The text without the secrets, which other programs' texts may repeat."""
     for secret in secrets:
         if len(value := _without_scheme(secret.reveal())) >= SHORTEST_REDACTED:
             text = text.replace(value, "[hidden]")
@@ -184,6 +184,6 @@ def redacted(text: str, secrets: Iterable[Secret]) -> str:
 
 
 def _without_scheme(value: str) -> str:
-    """What is secret in a header's value such as `Bearer …`."""
+    """The secret part of a header's value such as `Bearer …`."""
     scheme, blank, rest = value.partition(" ")
     return rest.strip() if blank and scheme.isalpha() else value

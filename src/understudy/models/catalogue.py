@@ -1,4 +1,4 @@
-"""Which models a provider says it has, what it says of them, and how much one can read at once."""
+"""Which models a provider lists, what it says about them, and how large their context is."""
 
 import asyncio
 from typing import Any, cast
@@ -24,7 +24,7 @@ WINDOWS = ("max_input_tokens", "context_length", "context_window", "max_model_le
 
 
 class ListedModel(msgspec.Struct, frozen=True):
-    """A model as its provider lists it. None where it does not say."""
+    """A model as its provider lists it. Fields are None if the provider does not say."""
 
     id: str
     window: int | None = None
@@ -42,7 +42,7 @@ async def ask_models(provider: Provider, credentials: Credentials, http: HttpCli
 
 
 async def ask_json(provider: Provider, url: Url, credentials: Credentials, http: HttpClient, seconds: float) -> Any:
-    """What it answers to a GET, with the provider's key. Raises ModelError or ConfigError, or ValueError where it is not JSON."""
+    """The answer to a GET with the provider's key. Raises ModelError or ConfigError, or ValueError if it is not JSON."""
     key = await credentials.key_soon(provider)
     from_env = credentials.headers_for(provider)
     headers = {"accept": ("Accept", "application/json"), "user-agent": ("User-Agent", f"understudy/{__version__}")}
@@ -72,7 +72,7 @@ async def ask_json(provider: Provider, url: Url, credentials: Credentials, http:
 
 
 def read_models(value: Any) -> list[ListedModel]:
-    """From what providers answer: a list under `data` (OpenAI, Anthropic, OpenRouter, vLLM) or `models`. Raises ValueError."""
+    """Reads providers' answers: a list under `data` (OpenAI, Anthropic, OpenRouter, vLLM) or `models`. Raises ValueError."""
     table = cast(dict[str, Any], value) if isinstance(value, dict) else {"data": value}
     entries = next((table[key] for key in ("data", "models") if isinstance(table.get(key), list)), None)
     if entries is None:
@@ -101,7 +101,7 @@ def _count(value: Any) -> int | None:
 
 
 def _price(value: Any) -> Price | None:
-    """As OpenRouter writes it: USD for one token, in a text."""
+    """In OpenRouter's form: USD for one token, as text."""
     if not isinstance(value, dict):
         return None
     table = cast(dict[str, Any], value)
@@ -118,7 +118,7 @@ def _usd(value: Any) -> float | None:
 
 
 async def ask_window(provider: Provider, model: str, credentials: Credentials, http: HttpClient, seconds: float) -> int | None:
-    """In tokens. None where it does not say. Raises `ModelError` or `ConfigError` where nothing of it answers."""
+    """In tokens. None if the provider does not say. Raises `ModelError` or `ConfigError` if no address answers."""
     failure: ModelError | ConfigError | None = None
     for place in BY_ID[provider.id].window_at if provider.id in BY_ID else ():
         try:
@@ -144,7 +144,7 @@ def _url(provider: Provider, place: str) -> Url:
 
 
 def read_window(told: Any, model: str) -> int | None:
-    """From what a server tells of itself (llama.cpp) or of its models."""
+    """From what a server says about itself (llama.cpp) or its models."""
     if isinstance(told, dict):
         settings = cast(dict[str, Any], told).get("default_generation_settings")
         if isinstance(settings, dict):
@@ -161,4 +161,4 @@ def read_window(told: Any, model: str) -> int | None:
 def _find(listed: list[ListedModel], model: str) -> ListedModel | None:
     by_id = {each.id: each for each in listed}
     found = by_id.get(model) or by_id.get(f"{model}:latest")
-    return listed[0] if found is None and len(listed) == 1 else found  # a server with one model serves it under any name
+    return listed[0] if found is None and len(listed) == 1 else found  # a server with one model serves it under every name

@@ -1,6 +1,4 @@
-"""Requests that failed: the provider's own words in the many shapes they come in, whether time may mend it, and what a person
-can do.
-"""
+"""Failed requests: the provider's own words, in their many forms, whether waiting may help, and what a person can do."""
 
 import math
 import re
@@ -18,7 +16,7 @@ from understudy.net import HttpFailure, Unreachable, Url
 
 FIRST_DELAY = 0.2
 LONGEST_BACKOFF = 60.0
-LONGEST_WAIT = 120.0  # a person is waiting too: where a provider would have us wait for longer, that is told instead
+LONGEST_WAIT = 120.0  # if a provider wants us to wait longer, the person who waits is told that instead
 
 TRANSIENT_STATUSES = frozenset({408, 409, 429})
 QUOTA_CODES = frozenset({"insufficient_quota", "usage_limit_reached", "usage_not_included"})
@@ -26,8 +24,8 @@ FINAL_CODES = QUOTA_CODES | {"context_length_exceeded", "invalid_prompt", "inval
 
 
 def backoff(attempt: int) -> float:
-    """Seconds before try `attempt + 1`, where the first attempt is 1: doubling, with some jitter."""
-    import random  # not at the top: it costs start-up time, and most processes never need it
+    """Seconds before the next attempt; the first attempt is number 1. Doubles each time, with some jitter."""
+    import random  # not at the top, because importing it slows the start and most processes never need it
 
     return min(FIRST_DELAY * 2 ** min(attempt - 1, 30), LONGEST_BACKOFF) * random.uniform(0.9, 1.1)
 
@@ -37,7 +35,7 @@ def is_transient(status: int) -> bool:
 
 
 def asked_to_wait(seconds: float) -> str:
-    """What is told where that is longer than anyone waits."""
+    """What to say if that is too long to wait."""
     return (
         f"the provider asks for a pause of {format_length(seconds)}, and no turn waits longer than {format_length(LONGEST_WAIT)};"
         " send the message again later, or use another provider or model"
@@ -53,7 +51,7 @@ def format_length(seconds: float) -> str:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """What a provider asks us to wait, in seconds: from a number, with a fraction or not, or an HTTP date."""
+    """How many seconds a provider asks us to wait: a number, perhaps with a fraction, or an HTTP date."""
     if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
         return milliseconds / 1000
     value = headers.get("retry-after")
@@ -80,7 +78,7 @@ def _until(date: str) -> float | None:
 
 
 SHOWN_CHARACTERS = 4000
-LONGEST_RESET = 366 * 24 * 3600.0  # a later one is a mistake
+LONGEST_RESET = 366 * 24 * 3600.0  # a later time is a mistake
 STREAM_CLOSED = "stream closed before response.completed"
 EVENT_CUT = "the provider sent an event that breaks off in the middle"
 STREAM_IDLE = "idle timeout waiting for SSE"
@@ -89,7 +87,7 @@ CALL_MISSING = "the provider ended its answer without the call that it had begun
 
 class Fault(msgspec.Struct, frozen=True):
     message: str
-    codes: tuple[str, ...] = ()  # `code` and `type`, whichever the provider gave
+    codes: tuple[str, ...] = ()  # `code` and `type`, as far as the provider gave them
     status: int | None = None
     resets_in: float | None = None  # seconds
 
@@ -105,7 +103,7 @@ def stream_lost(why: str, *, retry_after: float | None = None) -> StreamLost:
 
 
 def error_in_stream(value: Any) -> ModelError:
-    """The error that a stream carries instead of an answer."""
+    """The error that a stream contains instead of an answer."""
     fault = read_fault(mended(value))
     if is_full(fault):
         return ContextFull(described(fault), codes=fault.codes)
@@ -139,12 +137,12 @@ def is_full(fault: Fault) -> bool:
 
 
 def is_about_images(fault: Fault) -> bool:
-    """Providers have many words for an image that they cannot use, and all have this one."""
+    """Providers have many words for an image that they cannot use; all contain this one."""
     return any("image" in text.lower() for text in (fault.message, *fault.codes))
 
 
 def refusal_of(status: int, fault: Fault) -> type[ModelRefused]:
-    """What a status that time does not mend means."""
+    """The error for a status that waiting does not help."""
     if status in (400, 413, 422) and is_full(fault):
         return ContextFull
     return ImagesRefused if status in (400, 404, 413, 415, 422) and is_about_images(fault) else ModelRefused
@@ -156,7 +154,7 @@ def described(fault: Fault) -> str:
 
 
 def fault_in_body(body: str) -> Fault:
-    """Of the body of an error answer; the whole text where it has no shape we know."""
+    """From the body of an error answer; the whole text if we do not know its form."""
     try:
         value = read_mended(body.encode("utf-8", "replace"))
     except ValueError:
@@ -188,7 +186,7 @@ def read_fault(value: Any) -> Fault:
 
 
 def without_tags(text: str) -> str:
-    """A web page as one line of words; other texts as they are."""
+    """A web page as one line of words; other texts unchanged."""
     if not text.startswith("<"):
         return text
     tag = r"<(?:style|script)\b.*?</(?:style|script)>|<[^>]*>"
@@ -201,7 +199,7 @@ def clipped(text: str) -> str:
 
 
 def wait_in_text(text: str) -> float | None:
-    """Seconds from words such as "try again in 1.3s", "in 250ms", "in 1m2s", "in 20 seconds"."""
+    """Seconds, from words such as "try again in 1.3s", "in 250ms", "in 1m2s", "in 20 seconds"."""
     number = r"(\d+(?:\.\d+)?)"
     length = rf"(?:{number}\s*ms\b|(?:(\d+)\s*m(?:in(?:utes?)?)?\s*)?(?:{number}\s*s)?)"
     found = re.search(rf"(?:(?:try|retry) again in|retry after)\s+{length}", text, re.IGNORECASE)
@@ -222,12 +220,12 @@ def _duration(seconds: float) -> str:
 
 
 def with_hint(told: str, hint: str) -> str:
-    """The words that clients know stay in front."""
+    """Adds the hint after the words that clients know."""
     return f"{told}\n{hint}" if hint else told
 
 
 class FailureHints:
-    """For the requests of one model at one provider."""
+    """Hints for requests of one model at one provider."""
 
     def __init__(self, provider: Provider, url: Url, model: str, credentials: Credentials) -> None:
         self._provider = provider
@@ -236,7 +234,7 @@ class FailureHints:
         self._credentials = credentials
 
     def for_status(self, status: int, codes: tuple[str, ...], words: str) -> str:
-        """Empty where the provider's words have to do."""
+        """Empty if the provider's words are enough."""
         who, key, model = self._who, self._key, self._model
         if status in (401, 403) or "invalid_api_key" in codes:
             return f"{who} did not accept {key}. {self._remedy_for_key}"
@@ -257,11 +255,11 @@ class FailureHints:
         return ""
 
     def for_fault(self, codes: tuple[str, ...]) -> str:
-        """Of an error that came in a stream."""
+        """For an error in a stream."""
         return "" if FINAL_CODES.isdisjoint(codes) else self.for_status(200, codes, "")
 
     def for_failure(self, failure: HttpFailure) -> str:
-        """Of a request that had no answer."""
+        """For a request without an answer."""
         if not isinstance(failure, Unreachable):
             return f"So it was with {self._who}. Check {self._place}, and what stands between here and there."
         match failure.why:

@@ -1,6 +1,5 @@
-"""What is known of models by their names: the only table of it. `model_context_window` and the like are the user's to set.
-
-Sources: the model pages of OpenAI, Anthropic and Google, and models.dev, July to September 2026.
+"""What is known about models by their names; the only such table. Users can override it by `model_context_window` and similar
+keys.
 """
 
 from functools import lru_cache
@@ -16,27 +15,27 @@ DEFAULT_OUTPUT = 32_000
 
 
 class Family(msgspec.Struct, frozen=True, kw_only=True):
-    """How models of one kind are asked. The defaults are those of a model that nobody here has heard of."""
+    """How to ask models of one kind. The defaults are for models that we do not know."""
 
     prefixes: tuple[str, ...] = ()
-    window: int | None = None  # tokens of context; None: not known
+    window: int | None = None  # tokens of context; None: unknown
     output: int | None = None  # most tokens of one answer
-    reasoning: Reasons = "no"  # asked for by an effort, left to the model within an effort, or given a number of tokens
-    efforts: tuple[str, ...] = ()  # that it takes; empty: any
+    reasoning: Reasons = "no"  # asked for by an effort, chosen by the model within an effort, or given a number of tokens
+    efforts: tuple[str, ...] = ()  # efforts that it accepts; empty: any
     verbosity: bool = False
     parallel: bool = True  # several calls in one answer
-    patch: Literal["grammar", "function"] = "function"  # how it is offered `apply_patch`, where the wire has the choice
+    patch: Literal["grammar", "function"] = "function"  # the form of `apply_patch`, if the wire has the choice
     eyes: bool = True
-    commentary: bool = True  # it is asked to say a word before its calls; newer ones do so unasked
-    signs_calls: bool = False  # each call carries a signature that has to come back with it
-    without: tuple[str, ...] = ()  # tools of ours that it is not offered; it is offered all others
+    commentary: bool = True  # we ask it to say a word before its calls; newer models do so anyway
+    signs_calls: bool = False  # each call has a signature that must be sent back with it
+    without: tuple[str, ...] = ()  # tools that are not offered to it; all others are
 
     @property
     def known(self) -> bool:
         return bool(self.prefixes)
 
     def effort(self, wanted: str) -> str:
-        """The level it takes that is nearest to the wanted one; of two equally near, the higher."""
+        """The effort that it accepts nearest to the wanted one; the higher of two equally near."""
         if not self.efforts or wanted in self.efforts or wanted not in EFFORTS:
             return wanted
         place = EFFORTS.index(wanted)
@@ -45,7 +44,8 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
 
 UNKNOWN = Family()
 
-# Older and smaller models get patches wrong and lose track of sessions. They edit by exact text, and their window has more room.
+# Older and smaller models make wrong patches and lose track of sessions. They edit by exact text, and have more room in their
+# window.
 _FOR_STRONGER = ("exec_command", "write_stdin", "apply_patch")
 
 _LOW_TO_HIGH = ("low", "medium", "high")
@@ -53,7 +53,7 @@ _TO_XHIGH = ("none", *_LOW_TO_HIGH, "xhigh")
 _TO_MAX = (*_TO_XHIGH, "max")
 _CLAUDE_TO_MAX = (*_LOW_TO_HIGH, "xhigh", "max")
 
-# The longest prefix counts, so a row may be the exception to another.
+# The longest prefix counts, so a row may be the exception to another one.
 FAMILIES = (
     # OpenAI
     Family(
@@ -243,21 +243,21 @@ _PREFIXES = {prefix: family for family in FAMILIES for prefix in family.prefixes
 
 @lru_cache(maxsize=64)
 def family_of(model: str) -> Family:
-    """By the longest prefix, whatever a provider puts in front (`openai/`, `models/`, `us.anthropic.`) and however it is spelt."""
+    """By the longest prefix, whatever a provider adds in front (`openai/`, `models/`, `us.anthropic.`), in any spelling."""
     name = plain_name(model)
     known = [prefix for prefix in _PREFIXES if name.startswith(prefix)]
     return _PREFIXES[max(known, key=len)] if known else UNKNOWN
 
 
 def plain_name(model: str) -> str:
-    """The name without the provider's addition in front, in lower case; Claude's versions with hyphens."""
+    """The name in lower case, without what the provider adds in front; Claude's versions with hyphens."""
     name = model.strip().lower().rpartition("/")[2]
     name = name.rpartition("anthropic.")[2] or name
     return name.replace(".", "-") if name.startswith("claude-") else name
 
 
 def context_window(model: str, configured: int | None = None) -> int:
-    """What the user says, else the table, else a size that most models have."""
+    """The user's value, else the table's, else a size that most models have."""
     return configured or family_of(model).window or DEFAULT_WINDOW
 
 

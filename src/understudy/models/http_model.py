@@ -1,4 +1,4 @@
-"""Models behind HTTP: puts a request, again where that may help, and turns the stream that answers into model events."""
+"""Models over HTTP: sends a request, repeats it if that may help, and turns the streamed answer into model events."""
 
 import asyncio
 import logging
@@ -39,16 +39,16 @@ from understudy.net.addresses import basic_authorization
 
 logger = logging.getLogger(__name__)
 
-USAGE_SECONDS = 1.0  # how long a finished answer is held open for its token counts
+USAGE_SECONDS = 1.0  # how long to wait for the token counts of a finished answer
 ERROR_BODY_SECONDS = 10.0
-TRIES_AT_NOBODY = 2  # more, where nothing listens on this machine: a server that is just being started
-KEPT_ALIVE = 4  # times the idle timeout: so long a stream may send comments, empty events and the like while its model thinks
-ITEMS_IN_A_STEP = 512  # of a history that are encoded in one step of the event loop
-PIECE_BYTES = 16 * 1024  # of an answer that are read in one step of the event loop: as many as two thousand events
+TRIES_AT_NOBODY = 2  # additional attempts if nothing listens on this machine: the server may be starting
+KEPT_ALIVE = 4  # idle timeouts that a stream may last with nothing but comments, empty events and the like
+ITEMS_IN_A_STEP = 512  # of a history, encoded in one step of the event loop
+PIECE_BYTES = 16 * 1024  # of an answer, read in one step of the event loop: as many as two thousand events
 
 
 def open_model(provider: Provider, settings: ModelSettings, credentials: Credentials, http: Transport) -> Model:
-    """Nothing is sent, and no key is looked for, before an answer is first read. Raises ConfigError."""
+    """Sends nothing, and looks for no key, before an answer is first read. Raises ConfigError."""
     if provider.id == SCRIPTED:
         return _open_scripted(settings)
     if provider.id == REPLAY:
@@ -61,7 +61,7 @@ def open_model(provider: Provider, settings: ModelSettings, credentials: Credent
 
 
 def _open(provider: Provider, settings: ModelSettings, credentials: Credentials, http: Transport) -> Model:
-    match provider.wire_api:  # a conversation speaks one of them
+    match provider.wire_api:  # a conversation uses only one of them
         case "chat":
             from understudy.models.wires.chat import ChatWire
 
@@ -80,7 +80,7 @@ def _open(provider: Provider, settings: ModelSettings, credentials: Credentials,
 
 
 def model_asked(settings: ModelSettings) -> str:
-    """By name: the one that is set, or the one of the recording that is played. Raises ConfigError."""
+    """The name of the configured model, or of the one in the recording that is replayed. Raises ConfigError."""
     if settings.model != REPLAY or settings.replay is None:
         return settings.model
     from understudy.models.replay import open_recording
@@ -129,7 +129,7 @@ class HttpModel:
         self._url = url
         self._credentials = credentials
         self._http = http
-        self._secrets: list[Secret] = []  # those sent last
+        self._secrets: list[Secret] = []  # those sent with the latest request
         self._written_secrets = secrets_of(provider)
         self._fixed_headers = _by_name(provider.http_headers.items())
         self._our_headers = {**_OUR_HEADERS, **_by_name((("User-Agent", f"{settings.originator}/{__version__}"),))}
@@ -137,12 +137,12 @@ class HttpModel:
         self._idle_seconds = provider.stream_idle_timeout_ms / 1000
 
     def stream(self, prompt: Prompt) -> Answer:
-        if not isinstance(prompt.items, tuple):  # what is added to the history later belongs to the next request
+        if not isinstance(prompt.items, tuple):  # copied, because items added to the history later belong to the next request
             prompt = msgspec.structs.replace(prompt, items=tuple(prompt.items))
         return HttpAnswer(self, self._wire, prompt, self._idle_seconds)
 
     async def request(self, prompt: Prompt) -> BegunAnswer:
-        """An answer that promises a stream. Raises ModelError."""
+        """An answer that announces a stream. Raises ModelError."""
         attempt = 0
         body = await self._body(prompt)
         while True:
@@ -154,7 +154,7 @@ class HttpModel:
             try:
                 response = await self._http.post(self._url, headers, body, seconds=self._idle_seconds)
             except AnswerSilent:
-                raise stream_lost(STREAM_IDLE) from None  # told to the user, who has waited long enough in silence
+                raise stream_lost(STREAM_IDLE) from None  # not retried: the user has waited long enough in silence
             except HttpFailure as failure:
                 text = with_hint(str(failure), self.hints.for_failure(failure))
                 if not failure.transient:
@@ -184,7 +184,7 @@ class HttpModel:
         return await asyncio.to_thread(self._wire.body, prompt)
 
     def _is_not_running(self, failure: HttpFailure) -> bool:
-        """Nobody listens on this machine, and nobody has: a server that was there a moment ago may be starting again."""
+        """Nothing listens on this machine, and nothing did before: a server that was there a moment ago may be restarting."""
         return isinstance(failure, Unreachable) and failure.why == "refused" and self._url.is_loopback and not self._has_answered
 
     def _retries(self, prompt: Prompt) -> int:
@@ -251,7 +251,7 @@ def _status(response: BegunAnswer) -> str:
 
 
 def _redirected(response: BegunAnswer) -> str:
-    """Not followed: the key was meant for the address that was configured."""
+    """Redirects are not followed, because the key was meant for the configured address."""
     try:
         place = str(parse_url(response.headers.get("location", "")))
     except ValueError:
@@ -260,7 +260,7 @@ def _redirected(response: BegunAnswer) -> str:
 
 
 class _WholeBody:
-    """Takes a body for a single event."""
+    """Treats a whole body as a single event."""
 
     def __init__(self) -> None:
         self._body = bytearray()
@@ -283,14 +283,14 @@ class HttpAnswer(Answer):
         self._idle_seconds = idle_seconds
         self._response: BegunAnswer | None = None
         self._wire = wire
-        self._decoder: Decoder  # since the answer has begun
+        self._decoder: Decoder  # set when the answer has begun
         self._splitter: SseSplitter | _WholeBody | None = None
         self._usage_due: float | None = None
-        self._silent = self._unheard = 0.0  # seconds waited since a line was complete, and since something was said
-        self._said_nothing = 0  # bytes since something was said
-        self._came = b""  # what was read last
-        self._taken = 0  # bytes of that
-        self._loop: asyncio.AbstractEventLoop  # likewise: to ask for it is a system call, and each piece is timed
+        self._silent = self._unheard = 0.0  # seconds waited since the last complete line, and since the last words of the model
+        self._said_nothing = 0  # bytes since then
+        self._came = b""  # the latest data
+        self._taken = 0  # how many of its bytes were used
+        self._loop: asyncio.AbstractEventLoop  # kept, because asking for it is a system call and each piece is timed
 
     async def _fill(self, ready: deque[ModelEvent]) -> bool:
         try:
@@ -315,7 +315,7 @@ class HttpAnswer(Answer):
                 payloads = self._splitter.close() if self._splitter else []
             try:
                 decoder.feed(payloads, ready)
-            except (ValueError, TypeError, RecursionError) as error:  # whatever else a provider may think of
+            except (ValueError, TypeError, RecursionError) as error:  # raised for any other nonsense from a provider
                 logger.warning("an event of the model cannot be read: %s", error)
                 raise stream_lost("the provider sent an event that cannot be read") from None
             if not data:
@@ -334,7 +334,7 @@ class HttpAnswer(Answer):
         return not decoder.ended
 
     async def _read_piece(self, response: BegunAnswer) -> bytes:
-        """Of what has come; others are served between two pieces. `b""` at the end."""
+        """A piece of what has come; others are served between two pieces. `b""` at the end."""
         if self._taken >= len(self._came):
             self._came, self._taken = await self._read(response), 0
         elif not self.in_one_go:
@@ -349,7 +349,7 @@ class HttpAnswer(Answer):
     async def _begin(self) -> BegunAnswer:
         response = await self._model.request(self._prompt)
         self._loop = asyncio.get_running_loop()
-        self._decoder = self._wire.decoder()  # only now is it known what was asked for
+        self._decoder = self._wire.decoder()  # only now do we know what was asked for
         if response.headers.get("content-type", "").lower().startswith("text/html"):
             page = clipped(await response.read_text(ERROR_BODY_SECONDS, ERROR_BODY_LIMIT))
             told = f"the provider answered with a web page instead of a stream: {page}"
@@ -357,7 +357,7 @@ class HttpAnswer(Answer):
         return response
 
     async def _read(self, response: BegunAnswer) -> bytes:
-        """`b""` at the end, however it came about: whether the answer was whole then, its own words decide."""
+        """Returns `b""` at the end, whatever caused it: the answer's own words decide whether it was complete."""
         try:
             if self._decoder.nearly_ended:
                 return await self._read_rest(response)
@@ -372,7 +372,8 @@ class HttpAnswer(Answer):
             raise stream_lost(str(failure)) from None
 
     async def _read_in_time(self, response: BegunAnswer) -> bytes:
-        """Only a complete line puts off the idle timeout, and one that says nothing only so often: a peer may trickle for ever."""
+        """Only a complete line resets the idle timeout, and lines that say nothing only do so a few times: a peer may trickle
+        for ever."""
         began = self._loop.time()
         idle = self._idle_seconds
         try:
@@ -397,7 +398,7 @@ class HttpAnswer(Answer):
             return b""
 
     def _split(self, data: bytes) -> list[bytes]:
-        if self._splitter is None:  # some servers answer in one piece, whatever was asked; events never begin with a bracket
+        if self._splitter is None:  # some servers answer as a whole, whatever was asked; events never begin with a bracket
             self._splitter = _WholeBody() if data.lstrip()[:1] in (b"{", b"[") else SseSplitter()
         try:
             return self._splitter.feed(data)

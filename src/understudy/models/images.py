@@ -1,4 +1,4 @@
-"""Images as models take them: known by what is in them rather than by their name, within bounds, as `data:` URLs."""
+"""Images as models accept them: recognized by their bytes, not their names, limited in size, as `data:` URLs."""
 
 import base64
 import struct
@@ -7,31 +7,31 @@ from threading import Lock
 
 from understudy.errors import how_to_add
 
-LARGEST_ENCODED = 5 << 20  # characters of base64: providers take no more
-MOST_BYTES = 20 << 20  # of a file; what is larger than a provider takes is scaled
-MOST_PIXELS = 50_000_000  # a small file can say that it has any number of them
-LONGEST_SIDE = 8000  # pixels: providers take no more
+LARGEST_ENCODED = 5 << 20  # characters of base64; providers accept no more
+MOST_BYTES = 20 << 20  # of a file; an image too large for a provider is scaled down
+MOST_PIXELS = 50_000_000  # a small file can claim to have any number of them
+LONGEST_SIDE = 8000  # pixels; providers accept no more
 SCALED_SIDES = (2048, 1024, 512)  # tried in this order until the image is small enough
 
 NOT_AN_IMAGE = "it is no image that models can see: PNG, JPEG, GIF or WebP"
 _DAMAGED = "it is a damaged image"
 _FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}  # markers of a JPEG that are followed by its size
-_MOST_PARTS = 10_000  # of a JPEG before its size: one that is nothing else would be gone through for seconds
+_MOST_PARTS = 10_000  # of a JPEG before its size; a file with nothing else would take seconds to read
 _BARE = frozenset({0x01, *range(0xD0, 0xD8)})  # markers without a length
 
 _one_at_a_time = Lock()  # a decoded image may take 200 MB
 
 
 class UnusableImage(ValueError):
-    """No model can be shown this. The text says why, and what to do; it goes after the image's name."""
+    """No model can be shown this image. The text says why and what to do; it follows the image's name."""
 
 
 class NotAnImage(UnusableImage):
-    """It is none, or damaged."""
+    """It is not an image, or it is damaged."""
 
 
 def image_url(data: bytes) -> str:
-    """For a model, scaled where that is needed and possible. Raises `UnusableImage`."""
+    """For a model, scaled down if needed and possible. Raises `UnusableImage`."""
     if len(data) > MOST_BYTES:
         raise UnusableImage(f"it is larger than {MOST_BYTES >> 20} MB: make it smaller")
     kind = image_kind(data)
@@ -48,7 +48,7 @@ def image_url(data: bytes) -> str:
 
 
 def image_kind(data: bytes) -> str | None:
-    """By its first bytes: names can be wrong."""
+    """Recognized by its first bytes, because names can be wrong."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         return "png"
     if data.startswith(b"\xff\xd8\xff"):
@@ -59,12 +59,12 @@ def image_kind(data: bytes) -> str | None:
 
 
 def is_small(data: bytes) -> bool:
-    """Whether providers take as much."""
+    """Whether providers accept this much."""
     return (len(data) + 2) // 3 * 4 <= LARGEST_ENCODED
 
 
 def read_data_url(url: str) -> str:
-    """An image that the user gave as a `data:` URL; its type becomes what it is. Raises `UnusableImage`."""
+    """An image that the user gave as a `data:` URL, with its type corrected. Raises `UnusableImage`."""
     head, comma, encoded = url.partition(",")
     if not comma or not head.endswith(";base64"):
         raise NotAnImage("write it as data:image/png;base64,… (or jpeg, gif, webp)")
@@ -82,7 +82,7 @@ def read_data_url(url: str) -> str:
 
 
 def _size(data: bytes, kind: str) -> tuple[int, int]:
-    """(0, 0) where it says nothing."""
+    """(0, 0) if the file does not say."""
     try:
         match kind:
             case "png":
@@ -117,7 +117,7 @@ def _jpeg_size(data: bytes) -> tuple[int, int]:
         if data[at] != 0xFF:
             break
         marker = data[at + 1]
-        if marker == 0xFF:  # filling
+        if marker == 0xFF:  # a fill byte
             at += 1
         elif marker in _BARE:
             at += 2
@@ -136,9 +136,9 @@ def _jpeg_size(data: bytes) -> tuple[int, int]:
 
 
 def _scaled(data: bytes, kind: str, measures: str) -> tuple[str, bytes]:
-    """Type and content of a smaller one. Raises `UnusableImage`."""
+    """Type and content of a smaller version. Raises `UnusableImage`."""
     try:
-        from PIL import Image  # only for those who have it: the extra `images`
+        from PIL import Image  # only available with the extra `images`
     except ImportError:
         hint = f"make it smaller, or have it scaled: {how_to_add('images')}"
         raise UnusableImage(f"it is too large for models ({measures}): {hint}") from None
@@ -146,7 +146,7 @@ def _scaled(data: bytes, kind: str, measures: str) -> tuple[str, bytes]:
         with _one_at_a_time, Image.open(BytesIO(data), formats=(kind.upper(),)) as image:
             if image.width * image.height > MOST_PIXELS:
                 raise NotAnImage(_DAMAGED)
-            image.draft("RGB", (SCALED_SIDES[0], SCALED_SIDES[0]))  # a JPEG need not be decoded at its full size
+            image.draft("RGB", (SCALED_SIDES[0], SCALED_SIDES[0]))  # a JPEG need not be decoded at full size
             pixels = image.convert("RGBA" if image.has_transparency_data else "RGB")
             for side in SCALED_SIDES:
                 pixels.thumbnail((side, side))
@@ -157,6 +157,6 @@ def _scaled(data: bytes, kind: str, measures: str) -> tuple[str, bytes]:
                     return form.lower(), written.getvalue()
     except UnusableImage:
         raise
-    except Exception as error:  # whatever a decoder makes of a file that is not what it says
+    except Exception as error:  # a decoder may raise anything for a file that is not what it claims
         raise NotAnImage(f"{_DAMAGED}, and too large to be shown as it is ({measures})") from error
     raise UnusableImage(f"it is too large for models ({measures}): make it smaller")

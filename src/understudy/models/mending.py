@@ -1,7 +1,7 @@
-"""Text that a provider broke: bytes that are not UTF-8, and characters cut in two.
+"""Repairs text that a provider broke: bytes that are not UTF-8, and characters cut in two.
 
-JSON spells a character outside the basic plane as two escapes, and some providers put one into each of two deltas. msgspec reads
-neither half, so such events are read here, the halves joined where they meet, and what stays broken becomes U+FFFD.
+JSON writes a character outside the basic plane as two escapes, and some providers put one into each of two deltas. msgspec accepts
+neither half, so such events are read here: halves are joined where they meet, and what stays broken becomes U+FFFD.
 """
 
 import json
@@ -12,7 +12,7 @@ DEEPEST = 64
 
 
 def read_loosely(payload: bytes) -> Any:
-    """JSON, whatever is wrong with its text or the size of its numbers. Raises ValueError where it is no JSON."""
+    """Parse JSON, even with bad text or huge numbers. Raises ValueError if it is not JSON."""
     try:
         return json.loads(payload.decode("utf-8", "replace"), parse_int=_whole_number, strict=False)
     except RecursionError:
@@ -20,9 +20,9 @@ def read_loosely(payload: bytes) -> Any:
 
 
 def is_cut(payload: bytes) -> bool:
-    """Whether an event that could not be used was to be an object, and lost some of it on the way: what it said is not known.
+    """Whether an unusable event was meant to be an object and lost a part, so that we do not know what it said.
 
-    Words such as `keep-alive`, and values that nobody asked for, say nothing.
+    Words such as `keep-alive`, and values that nobody asked for, contain nothing.
     """
     if not payload.lstrip().startswith(b"{"):
         return False
@@ -34,12 +34,12 @@ def is_cut(payload: bytes) -> bool:
 
 
 def read_mended(payload: bytes) -> Any:
-    """The same, with every text in it made whole."""
+    """The same, with every text in it repaired."""
     return mended(read_loosely(payload))
 
 
 def mended(value: Any, depth: int = DEEPEST) -> Any:
-    """What is nested more deeply than any answer of a model is left out."""
+    """Leaves out what is nested more deeply than any answer of a model."""
     if isinstance(value, str):
         return whole(value)
     if isinstance(value, list):
@@ -51,7 +51,7 @@ def mended(value: Any, depth: int = DEEPEST) -> Any:
 
 
 def is_deep(value: Any, most: int = DEEPEST) -> bool:
-    """Whether something is nested in more than so many levels. Whoever goes through it by recursion would not get to its end."""
+    """Whether it is nested in more than `most` levels, so that recursion would not reach its end."""
     level: list[Any] = [value]
     for _ in range(most + 1):
         lists = [cast(list[Any], one) for one in level if isinstance(one, list)]
@@ -63,14 +63,14 @@ def is_deep(value: Any, most: int = DEEPEST) -> bool:
 
 
 def whole(text: str) -> str:
-    """Halves that stand side by side are joined; a half that stands alone is replaced."""
+    """Joins halves that are next to each other, and replaces a single half."""
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 class Halves:
-    """One text that arrives in pieces: keeps back half a character until the other half has come."""
+    """One text that arrives in pieces: keeps back half a character until the other half comes."""
 
     __slots__ = ("_held",)
 
@@ -85,7 +85,7 @@ class Halves:
         return whole(text)
 
     def rest(self) -> str:
-        """At the end of the text: what stands for a half whose other half never came."""
+        """At the end of the text: the replacement for a half whose other half never came."""
         held, self._held = self._held, ""
         return LOST if held else ""
 

@@ -1,6 +1,6 @@
-"""What a model is asked and what comes back, in order: the shape of everything that can be asked.
+"""What a model is asked and what comes back, in order: all that can be asked.
 
-Also what the requests of a model go through: HTTP as it is, HTTP that is written down, or a file that is played.
+Also what carries the requests: HTTP, HTTP that is recorded, or a recording that is replayed.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ class ToolSpec(msgspec.Struct, frozen=True):
     description: str
     parameters: dict[str, Any]  # JSON schema
     strict: bool = False
-    grammar: str | None = None  # Lark, for models that write the tool's only argument (`input`) as free text after it
+    grammar: str | None = None  # Lark, for models that write the tool's only argument (`input`) as free text in this grammar
 
 
 class Prompt(msgspec.Struct, frozen=True):
@@ -31,27 +31,27 @@ class Prompt(msgspec.Struct, frozen=True):
     items: Sequence[Item]
     tools: Sequence[ToolSpec]
     conversation_id: str
-    request_index: int | None = None  # requests this conversation has made before; only the scripted model wants to know
-    may_call: bool = True  # False: an answer in words is wanted
+    request_index: int | None = None  # earlier requests of this conversation; only the scripted model uses it
+    may_call: bool = True  # False: the answer must be words
     output_schema: dict[str, Any] | None = None  # the form that the final answer should have
-    may_retry: bool = True  # False: there is something to fall back on, so a request that fails is not put again
+    may_retry: bool = True  # False: the caller has a fallback, so a failed request is not repeated
 
 
 class ModelSettings(msgspec.Struct, frozen=True):
     model: str
     reasoning_effort: str | None = None
-    effort_is_chosen: bool = False  # by the user: a model that nobody here knows is asked for it, too
+    effort_is_chosen: bool = False  # chosen by the user: then even an unknown model is asked for it
     reasoning_summary: str | None = None
-    supports_reasoning_summaries: bool | None = None  # None: by the model's name
+    supports_reasoning_summaries: bool | None = None  # None: decided by the model's name
     verbosity: str | None = None
     store: bool = False  # whether the provider may keep the response
     originator: str = "understudy"
     show_raw: bool = False  # pass raw reasoning on as it arrives
-    script: Path | None = None  # what the scripted model plays, instead of the one it has
-    record: Path | None = None  # where every exchange is written to
-    replay: Path | None = None  # the recording that is played
-    roots: tuple[str, ...] = ()  # where commands may write, for a recording that lies there
-    places: Mapping[str, str] = {}  # folders that differ from run to run, by what they are for; a recording names them
+    script: Path | None = None  # the file for the scripted model, instead of its own
+    record: Path | None = None  # the file in which every exchange is recorded
+    replay: Path | None = None  # the recording to replay
+    roots: tuple[str, ...] = ()  # where commands may write, in case the recording is there
+    places: Mapping[str, str] = {}  # folders that differ from run to run, by purpose; a recording contains the purpose instead
 
 
 class ItemDone(msgspec.Struct, frozen=True):
@@ -59,7 +59,7 @@ class ItemDone(msgspec.Struct, frozen=True):
 
 
 class Counted(msgspec.Struct, frozen=True):
-    """Tokens of an answer that will not be complete: they are paid for all the same. The failure follows."""
+    """Tokens of an answer that will not be complete; they are paid for all the same. The failure follows."""
 
     usage: Usage
 
@@ -80,21 +80,21 @@ class Model(Protocol):
 class Answer:
     """A running answer: `async with model.stream(prompt) as answer: async for event in answer: …`.
 
-    Leaving before the end stops it at once. A subclass says how more of it is had.
+    Leaving before the end stops it at once. A subclass says how to get more of it.
     """
 
     def __init__(self) -> None:
         self._ready: deque[ModelEvent] = deque()
         self._failure: ModelError | None = None
         self._ended = False
-        self.in_one_go = False  # what has come is wanted without a pause
+        self.in_one_go = False  # the caller wants all that has come without a pause
 
     async def _fill(self, ready: deque[ModelEvent]) -> bool:
-        """Append what has come since, waiting if that is nothing; False after the last. May raise ModelError having appended."""
+        """Append what has come, or wait for more; False after the last event. May append events and then raise ModelError."""
         raise NotImplementedError
 
     async def _stop(self) -> None:
-        """Let go of everything. Called once, after the end or instead of it."""
+        """Release everything. Called once, at the end or before it."""
 
     def __aiter__(self) -> Self:
         return self
@@ -114,11 +114,11 @@ class Answer:
                 while more := await self.batch():
                     found += more
         except (TimeoutError, ModelError):
-            pass  # whoever asks has no use for the rest
+            pass  # the caller does not need the rest
         return found
 
     async def batch(self) -> list[ModelEvent]:
-        """Everything that has come, at least one event; empty after the end. Cheaper than one by one when events come in bursts."""
+        """All events that have come, at least one; empty after the end. Cheaper than one by one when events come in bursts."""
         while not self._ready:
             if not await self._more():
                 return []
@@ -134,7 +134,7 @@ class Answer:
             return False
         try:
             self._ended = not await self._fill(self._ready)
-        except ModelError as failure:  # what came before it is told first
+        except ModelError as failure:  # report what came before it first
             self._failure = failure
             self._ended = True
         except BaseException:
@@ -182,7 +182,7 @@ class Transport(Protocol):
 
 
 class ReadsText:
-    """`read_text`, for exchanges that are not read from a connection of their own."""
+    """`read_text`, for exchanges that are not read from their own connection."""
 
     async def read(self, seconds: float) -> bytes:
         raise NotImplementedError

@@ -1,6 +1,6 @@
-"""What tokens cost: the only price table, with where its figures are from and when. Users may set their own.
+"""What tokens cost: the only price table, with sources and dates. Users may set their own prices.
 
-A model that is not in it has no price: its cost is unknown, which is not the same as nothing.
+A model that is missing has no price: its cost is unknown, which is not the same as zero.
 """
 
 from collections.abc import Mapping
@@ -10,8 +10,8 @@ import msgspec
 from understudy.models.families import plain_name
 from understudy.protocol.items import Usage
 
-CACHE_WRITE = 1.25  # times the price of input, where a provider counts what it writes into its cache
-LONG_INPUT, LONG_OUTPUT = 2.0, 1.5  # times the price, for the whole of a request beyond `long_from`
+CACHE_WRITE = 1.25  # times the price of input, if a provider counts writes to its cache
+LONG_INPUT, LONG_OUTPUT = 2.0, 1.5  # times the price, for all tokens of a request that is longer than `long_from`
 MILLION = 1_000_000
 
 
@@ -19,11 +19,11 @@ class Price(msgspec.Struct, frozen=True):
     """USD per million tokens."""
 
     input: float
-    cached: float | None  # None: as `input`
+    cached: float | None  # None: same as `input`
     output: float
-    long_from: int | None = None  # input tokens beyond which a request costs more
+    long_from: int | None = None  # input tokens above which a request costs more
     source: str = "configuration"
-    date: str = ""  # when the source said so
+    date: str = ""  # when the source was read
 
     def cost(self, usage: Usage) -> float:
         """USD for one answer."""
@@ -38,7 +38,7 @@ class Price(msgspec.Struct, frozen=True):
 
 
 class Tariff(msgspec.Struct, frozen=True):
-    """The prices of one vendor, as one source had them."""
+    """The prices of one vendor, from one source."""
 
     vendor: str
     source: str
@@ -196,12 +196,12 @@ PRICES = {
 
 
 def own_prices(tables: Mapping[str, Mapping[str, float]]) -> dict[str, Price]:
-    """The user's, from [understudy.prices]."""
+    """The user's own, from [understudy.prices]."""
     return {model: Price(table["input"], table.get("cached"), table["output"]) for model, table in tables.items()}
 
 
 def price_of(model: str, own: Mapping[str, Price]) -> Price | None:
-    """The user's own price first, by the name as it is set; then the table's, also for a dated name of a model in it."""
+    """The user's own price for exactly this name first; then the table's, also for a listed model's name with a date."""
     if model in own:
         return own[model]
     name = plain_name(model)
@@ -209,12 +209,12 @@ def price_of(model: str, own: Mapping[str, Price]) -> Price | None:
 
 
 def models_of(vendors: tuple[str, ...]) -> list[str]:
-    """The models in the table that come from one of these vendors."""
+    """Models in the table by one of these vendors."""
     return [model for tariff in TARIFFS if tariff.vendor in vendors for model in tariff.rows]
 
 
 def _undated(name: str) -> str:
-    """`gpt-5.5-2026-04-23` and `claude-sonnet-4-5-20250929` are the models without the date."""
+    """Names such as `gpt-5.5-2026-04-23` and `claude-sonnet-4-5-20250929` without the date."""
     parts = name.split("-")
     if len(parts) > 3 and [len(part) for part in parts[-3:]] == [4, 2, 2] and "".join(parts[-3:]).isdecimal():
         return "-".join(parts[:-3])

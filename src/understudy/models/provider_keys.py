@@ -1,6 +1,6 @@
-"""API keys that `understudy login` was given, one for a provider: in a file that only the user can read, or in the keyring.
+"""API keys that `understudy login` stored, one per provider: in a file that only the user can read, or in the keyring.
 
-The file says which are in the keyring. Upstream's `auth.json` is only read (see `auth`). Keys in the environment come before both.
+The file says which keys are in the keyring. Codex's `auth.json` is only read (see `auth`). Keys in the environment come first.
 """
 
 import os
@@ -23,11 +23,11 @@ LONGEST = 16_384  # characters of a key; some providers' are signed tokens
 THE_KEYRING = "the system's keyring"
 
 _Stamp = tuple[int, int, int]
-_from_keyring: dict[tuple[Path, str], tuple[_Stamp, str]] = {}  # read once, for as long as nobody logs in or out
+_from_keyring: dict[tuple[Path, str], tuple[_Stamp, str]] = {}  # read once, until somebody logs in or out
 
 
 def key_problem(key: str) -> str | None:
-    """Why this cannot be a key; None where it can."""
+    """Why this cannot be a key; None if it can."""
     if not key:
         return "there is no key"
     if len(key) > LONGEST or not is_header("Authorization", key) or any(character.isspace() for character in key):
@@ -36,7 +36,7 @@ def key_problem(key: str) -> str | None:
 
 
 class StoredKeys(msgspec.Struct, frozen=True):
-    """What the file says, by the provider's id."""
+    """The file's content, by provider id."""
 
     keys: dict[str, str] = {}
     in_keyring: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class StoredKeys(msgspec.Struct, frozen=True):
 
 
 class ProviderKeys:
-    """`credentials.json` of our state folder, and the keyring where it names that."""
+    """`credentials.json` of our state folder, and the keyring if that file names it."""
 
     def __init__(self, state: Path) -> None:
         self.path = state / FILE_NAME
@@ -62,8 +62,8 @@ class ProviderKeys:
         self._file = PrivateFile(self.path, secret=True)
 
     def stored(self) -> StoredKeys:
-        """Raises `ConfigError` for a file that others could have read or written, or that makes no sense."""
-        if not is_there(self._spelled):  # as for nearly everybody, at every request
+        """Raises `ConfigError` if others could read or write the file, or if it is not valid."""
+        if not is_there(self._spelled):  # the usual case, at every request
             return StoredKeys()
         content = self._file.read()
         if content is None:
@@ -76,7 +76,7 @@ class ProviderKeys:
             ) from None
 
     def key(self, provider_id: str) -> str | None:
-        """Raises `ConfigError`, also where it is in a keyring that cannot be asked."""
+        """Raises `ConfigError`, also if the key is in a keyring that cannot be asked."""
         stored = self.stored()
         return self._read(provider_id) if provider_id in stored.in_keyring else stored.keys.get(provider_id)
 
@@ -93,13 +93,13 @@ class ProviderKeys:
         return known
 
     def keys_at_hand(self) -> list[str]:
-        """All that can be read. Raises `ConfigError` where the file cannot."""
+        """All keys that can be read. Raises `ConfigError` if the file cannot."""
         stored = self.stored()
         found = list(stored.keys.values())
         for provider_id in stored.in_keyring:
             try:
                 found += [key] if (key := self._read(provider_id)) else []
-            except ConfigError:  # it is told to whoever needs that key
+            except ConfigError:  # reported to whoever needs that key
                 pass
         return found
 
@@ -107,7 +107,8 @@ class ProviderKeys:
         return THE_KEYRING if provider_id in self.stored().in_keyring else str(self.path)
 
     def keep(self, provider_id: str, key: str, store: CredentialsStore = "file") -> str:
-        """Where it is kept now. Raises `ConfigError` with nothing changed, also where a keyring is asked for and cannot be used."""
+        """Store the key, and say where. Raises `ConfigError`, with nothing changed, for example if the wanted keyring cannot be
+        used."""
         with self._file.locked():
             stored = self._stored_or_untouched()
             others = stored.without(provider_id)
@@ -126,7 +127,7 @@ class ProviderKeys:
         return str(self.path)
 
     def forget(self, provider_id: str) -> bool:
-        """False where there was no key. Raises `ConfigError` with nothing changed where the keyring may still have it."""
+        """False if there was no key. Raises `ConfigError`, with nothing changed, if the keyring may still have it."""
         with self._file.locked():
             stored = self.stored()
             if provider_id not in stored.providers():
@@ -167,7 +168,7 @@ class ProviderKeys:
             _from_keyring[self.path, provider_id] = stamp, key
 
     def _keyring(self) -> "SystemKeyring":
-        from understudy.models.system_keyring import SystemKeyring  # few keep keys there
+        from understudy.models.system_keyring import SystemKeyring  # imported only if needed: few people keep keys there
 
         return SystemKeyring(self._state)
 

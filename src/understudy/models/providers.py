@@ -1,4 +1,4 @@
-"""Where models are served: the built-in providers and those of `[model_providers.<id>]`."""
+"""Where models are served: the built-in providers and those in `[model_providers.<id>]`."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -26,11 +26,11 @@ MOST_RETRIES = 100
 
 
 class Provider(msgspec.Struct, frozen=True):
-    """Whom a request goes to, and how: made of a built-in row, of a table of the user's, or of one over the other."""
+    """Where and how to send requests: from a built-in row, from a table of the user's, or from a row changed by a table."""
 
     id: str
     name: str
-    base_url: str = OPENAI_URL  # may hold user and password
+    base_url: str = OPENAI_URL  # may contain user and password
     env_key: str | None = None
     env_key_instructions: str | None = None
     wire_api: WireApi = "chat"
@@ -41,14 +41,14 @@ class Provider(msgspec.Struct, frozen=True):
     stream_max_retries: int = 5
     stream_idle_timeout_ms: int = 300_000
     requires_openai_auth: bool = False
-    key_header: str | None = None  # that carries the bare key; None: as the wire has it
+    key_header: str | None = None  # the header with the bare key; None: the wire's usual header
 
     def __repr__(self) -> str:
-        return f"Provider({self.id!r})"  # addresses, headers and query may hold secrets
+        return f"Provider({self.id!r})"  # addresses, headers and query may contain secrets
 
 
 def built_in_provider(provider_id: str, env: Mapping[str, str]) -> Provider | None:
-    """Where the environment says it is, else where it usually is."""
+    """At the address in the environment, or else at the usual one."""
     row = BY_ID.get(provider_id)
     if row is None:
         return None
@@ -76,7 +76,7 @@ def _address(row: BuiltIn, env: Mapping[str, str]) -> str:
     named = _set(env, row.address_variable) if row.address_variable else None
     if named is None:
         return row.base_url
-    if row.id == "ollama":  # what its server listens on: often without a scheme or port, and perhaps every address
+    if row.id == "ollama":  # the address on which its server listens: often without scheme or port, and perhaps 0.0.0.0
         scheme, mark, place = named.rpartition("://")
         host, _, port = place.rstrip("/").partition(":")
         named = f"{scheme if mark else 'http'}://{'localhost' if host in ('', '0.0.0.0') else host}:{port or '11434'}"
@@ -85,12 +85,12 @@ def _address(row: BuiltIn, env: Mapping[str, str]) -> str:
 
 
 def find_provider(provider_id: str, tables: Mapping[str, Any], env: Mapping[str, str]) -> Provider:
-    """The provider a configuration means. A table for a built-in one changes only the keys it has. Raises ConfigError."""
+    """The configured provider. A table for a built-in one changes only the keys that it contains. Raises ConfigError."""
     built_in = built_in_provider(provider_id, env)
     if provider_id in tables:
         table = tables[provider_id]
         if built_in is not None and BY_ID[provider_id].stands_alone and {"name", "base_url"} <= set(table):
-            built_in = None  # one of the user's own, which happens to have this name
+            built_in = None  # the user's own provider, which happens to have this name
         provider = provider_from_table(provider_id, table, base=built_in)
     elif built_in is not None:
         provider = built_in
@@ -107,7 +107,8 @@ def find_provider(provider_id: str, tables: Mapping[str, Any], env: Mapping[str,
 
 
 def provider_from_table(provider_id: str, table: object, base: Provider | None = None) -> Provider:
-    """Check a table of parsed TOML. Unknown keys are left alone; for a wrong value, ConfigError names key and expected type."""
+    """Check a table of parsed TOML. Ignores unknown keys; raises ConfigError that names the key and expected type of a wrong
+    value."""
     place = f"model_providers.{provider_id}"
     if not isinstance(table, dict):
         raise ConfigError(f"`{place}` must be a table")
@@ -183,7 +184,7 @@ def _url(place: str, value: object) -> str:
 
 
 def is_header(name: str, value: str) -> bool:
-    """Whether a header can go out without changing the request around it."""
+    """Whether it is a header that can be sent without changing the rest of the request."""
     token = name.isascii() and bool(name) and all(character.isalnum() or character in "!#$%&'*+-.^_`|~" for character in name)
     return token and all(character == "\t" or " " <= character <= "~" or "\xa0" <= character <= "\xff" for character in value)
 

@@ -1,6 +1,6 @@
-"""Writes every exchange with a model to a file of JSON lines, without secrets: the file that `replay` plays.
+"""Records every exchange with a model in a file of JSON lines, without secrets, for `replay`.
 
-No headers of a request are in it, and of an answer's only those that decide how it is read.
+Contains no headers of requests, and only those of an answer that matter for reading it.
 """
 
 import asyncio
@@ -37,17 +37,17 @@ class Recorded(msgspec.Struct, frozen=True, omit_defaults=True):
     request: Any  # the JSON that was sent
     recording: int = 1  # version of this form
     provider: str = ""
-    places: Mapping[str, str] = {}  # the folders that were in use, by what they were for
-    status: int | None = None  # None: no answer came
+    places: Mapping[str, str] = {}  # the folders that were in use, by purpose
+    status: int | None = None  # None: there was no answer
     reason: str = ""
     headers: Mapping[str, str] = {}
     body: str = ""
     ending: Ending = "whole"
-    failure: str = ""  # in words
+    failure: str = ""  # in words for people
 
 
 class Recorder:
-    """Stands before a transport."""
+    """Wraps a transport."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class Recorder:
         credentials: Credentials,
         roots: Sequence[str] = (),
     ) -> None:
-        """`roots`: real folders in which a model's commands may have put a link. None there is followed."""
+        """`roots`: real folders in which a model's commands may have made links. Links there are not followed."""
         self._http = http
         self._path = path
         self._roots = roots
@@ -66,7 +66,7 @@ class Recorder:
         self._places = places
         self._credentials = credentials
         _check(path, roots)
-        _append(path, b"", roots)  # whoever wants a recording learns at once that there will be none
+        _append(path, b"", roots)  # fail now if nothing can be recorded
 
     async def post(self, url: Url, headers: Sequence[tuple[str, str]], body: Sequence[bytes], *, seconds: float) -> BegunAnswer:
         request = read_mended(b"".join(body))
@@ -81,7 +81,7 @@ class Recorder:
         return RecordedExchange(self, request, response)
 
     def write(self, request: Any, response: BegunAnswer | None, body: bytes, ending: Ending, failure: str) -> None:
-        """Raises ModelRefused: a recording with holes would be played wrongly."""
+        """Raises ModelRefused, because a recording with gaps would be replayed wrongly."""
         pattern = secret_pattern(self._credentials.known_secrets(self._provider))
         headers: Mapping[str, str] = {} if response is None else response.headers
         kept = {name: hide(headers[name], pattern) for name in KEPT_HEADERS if name in headers}
@@ -155,11 +155,11 @@ def ending_of(failure: HttpFailure) -> Ending:
 
 
 def _check(path: Path, roots: Sequence[str]) -> None:
-    """Whoever names a file may mean another one: nothing is added to what is no recording. Raises ConfigError."""
+    """The user may have named the wrong file: never append to a file that is not a recording. Raises ConfigError."""
     try:
         file = _opened(path, os.O_RDONLY, roots)
     except OSError:
-        return  # it is not there yet, or `_append` says what is wrong
+        return  # it does not exist yet, or `_append` will report the error
     try:
         start = os.read(file, len(BEGINNING)) if S_ISREG(os.fstat(file).st_mode) else b""
     finally:
@@ -171,7 +171,7 @@ def _check(path: Path, roots: Sequence[str]) -> None:
 
 
 def _append(path: Path, data: bytes, roots: Sequence[str]) -> None:
-    """In one write, so that two servers can record into one file. Raises ConfigError."""
+    """In one write, so that two servers can record into the same file. Raises ConfigError."""
     try:
         file = _opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, roots)
         try:
@@ -187,7 +187,7 @@ def _append(path: Path, data: bytes, roots: Sequence[str]) -> None:
 
 
 def _opened(path: Path, flags: int, roots: Sequence[str]) -> int:
-    """Raises OSError where it is a link, or lies behind one that a model or a repository may have made."""
+    """Raises OSError if it is a link, or is behind one that a model or a repository may have made."""
     parent = follow_links(str(path.parent), lambda folder: is_in(folder, roots) or is_in_repository(folder))
     folder = open_plain(os.path.join(*parent))
     try:
@@ -197,7 +197,7 @@ def _opened(path: Path, flags: int, roots: Sequence[str]) -> int:
 
 
 def _write_whole(file: int, data: bytes) -> None:
-    """All of it or nothing: half a line, left by a disk that is full, would spoil the lines that follow. Raises OSError."""
+    """All or nothing: half a line, left by a full disk, would spoil the lines after it. Raises OSError."""
     written = 0
     try:
         while written < len(data):

@@ -1,5 +1,5 @@
-"""Plays a recording in place of a provider: the network is not touched, and a request that differs in more than ids, folders and
-dates is refused.
+"""Replays a recording instead of asking a provider: nothing is sent, and a request that differs in more than ids, folders and dates
+is refused.
 """
 
 import asyncio
@@ -39,17 +39,18 @@ _ID = re.compile(
 
 
 class Normaliser:
-    """Makes one request comparable. Ids keep which of them are the same: the first is `<id 1>` wherever it stands."""
+    """Makes requests comparable. Equal ids stay equal: the first one becomes `<id 1>` everywhere."""
 
     def __init__(self, places: Mapping[str, str]) -> None:
         found = [(path, name.removeprefix("real ")) for name, path in places.items() if len(path) > 1]
-        self._names = dict(reversed(found))  # where two are the same folder, the first name counts
+        self._names = dict(reversed(found))  # if two names mean the same folder, the first one counts
         paths = "|".join(re.escape(path) for path in sorted(self._names, key=len, reverse=True))
         self._places = re.compile(rf"(?:{paths})(?![\w.-])") if found else None
         self._ids: dict[str, str] = {}
 
     def normalise(self, value: Any, depth: int = 2 * DEEPEST) -> Any:
-        """`depth`: how much deeper JSON in a text may go and still be read. A value itself is `mended`: it is no deeper."""
+        """`depth`: how deeply JSON within a text may be nested to be read. A value itself is never too deep, because it is
+        `mended`."""
         if isinstance(value, str):
             inner = _as_object(value, depth - 1)
             return self._text(value) if inner is None else {"(JSON)": self.normalise(inner, depth - 1)}
@@ -69,7 +70,7 @@ class Normaliser:
 
 
 def _as_object(text: str, depth: int) -> dict[str, Any] | None:
-    """Arguments and outputs of tools are JSON within JSON, in which escapes would hide where words begin."""
+    """Arguments and outputs of tools are JSON within JSON, whose escapes would hide where words begin."""
     if not text.startswith("{"):
         return None
     try:
@@ -80,7 +81,7 @@ def _as_object(text: str, depth: int) -> dict[str, Any] | None:
 
 
 def difference(recorded: Any, sent: Any, line: int) -> str:
-    """What is not the same in two requests that were made comparable, as a diff that a person can read."""
+    """The differences of two comparable requests, as a diff for people."""
     import difflib
 
     diff = difflib.unified_diff(list(_lines(recorded)), list(_lines(sent)), f"recorded (line {line})", "sent", n=1, lineterm="")
@@ -102,19 +103,19 @@ def _lines(value: Any, path: str = "") -> Iterator[str]:
             yield f"{path}: {text}"
 
 
-STEP = 64 * 1024  # bytes that are given at once
+STEP = 64 * 1024  # bytes that are returned at once
 MOST_BYTES = 1 << 30  # of a recording
 
-_opened: dict[tuple[str, int, int], "Recording"] = {}  # so that all conversations of a process use up the same recording
+_opened: dict[tuple[str, int, int], "Recording"] = {}  # shared, so that all conversations of a process use up the same recording
 
 
 class Recording:
-    """A file, and which of its exchanges have been played."""
+    """A file, and which of its exchanges have been replayed."""
 
     def __init__(self, path: Path, lines: Sequence[tuple[int, Recorded]]) -> None:
         self.path = path
         self._lines = lines
-        self._normalised: dict[int, Any] = {}  # of those that were looked at: a long recording is not made ready all at once
+        self._normalised: dict[int, Any] = {}  # those compared so far: preparing all at once would take long
         self._used: set[int] = set()
 
     @property
@@ -127,7 +128,7 @@ class Recording:
         return str(cast(dict[str, Any], request).get("model", "")) if isinstance(request, dict) else ""
 
     def take(self, request: Any, places: Mapping[str, str]) -> Recorded:
-        """The first exchange not played yet whose request is the same. Raises ModelRefused."""
+        """The first exchange with this request that was not replayed yet. Raises ModelRefused."""
         sent = Normaliser(places).normalise(request)
         left = [index for index in range(len(self._lines)) if index not in self._used]
         for index in left:
@@ -181,7 +182,7 @@ def _read(path: Path, data: bytes) -> list[tuple[int, Recorded]]:
 
 
 class Player:
-    """Stands where a transport would."""
+    """Replaces a transport."""
 
     def __init__(self, recording: Recording, places: Mapping[str, str], secrets: Sequence[str]) -> None:
         self._recording = recording
@@ -189,7 +190,7 @@ class Player:
         self._secrets = secret_pattern(secrets)
 
     async def post(self, url: Url, headers: Sequence[tuple[str, str]], body: Sequence[bytes], *, seconds: float) -> "Played":
-        request = hide(read_mended(b"".join(body)), self._secrets)  # as they are not in the recording either
+        request = hide(read_mended(b"".join(body)), self._secrets)  # hidden, as in the recording
         recorded = self._recording.take(request, self._places)
         if recorded.status is None:
             if recorded.ending == "left":
@@ -202,13 +203,13 @@ class Played(ReadsText):
     def __init__(self, recorded: Recorded) -> None:
         self.status = recorded.status or 0
         self.reason = recorded.reason
-        self.headers = {**recorded.headers, "retry-after-ms": "0"}  # nobody recovers while we wait
+        self.headers = {**recorded.headers, "retry-after-ms": "0"}  # waiting helps nobody here
         self._recorded = recorded
         self._body = recorded.body.encode()
         self._at = 0
 
     async def read(self, seconds: float) -> bytes:
-        await asyncio.sleep(0)  # as an answer from elsewhere would let others have their turn
+        await asyncio.sleep(0)  # lets others run, as an answer over a network would
         data = self._body[self._at : self._at + STEP]
         self._at += len(data)
         if data or self._recorded.ending == "whole":
@@ -230,7 +231,7 @@ def failure_of(recorded: Recorded) -> HttpFailure:
             return AnswerCut(recorded.failure, by_force=recorded.ending == "reset")
         case "silent":
             return AnswerSilent(recorded.failure)
-        case "left":  # whoever was there then did not wait any longer; so may this one
+        case "left":  # the recorded caller stopped waiting here, and so may this one
             return AnswerSilent("the recorded answer goes no further")
         case "unreachable":
             return Unreachable(recorded.failure)

@@ -1,7 +1,4 @@
-"""The scripted model: plays a file of answers, so that anyone can try a client with no key.
-
-The file's format is that of docs/scripted-model.md.
-"""
+"""The scripted model: plays a file of answers, so that anyone can try a client without a key."""
 
 import asyncio
 import tomllib
@@ -40,7 +37,7 @@ class Tokens(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One thing an answer does. Exactly one of the first seven is set."""
+    """One step of an answer. Exactly one of the first seven fields is set."""
 
     say: str | list[str] | None = None
     think: str | list[str] | None = None
@@ -61,7 +58,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return (self.say is not None and not self.unfinished) or self.think is not None or self.call is not None
 
 
-KINDS: dict[str, tuple[str, ...]] = {  # each kind of step, and what may stand beside it
+KINDS: dict[str, tuple[str, ...]] = {  # each kind of step, and the fields that it may have besides
     "say": ("pace", "unfinished"),
     "think": ("pace", "raw"),
     "call": ("arguments", "id"),
@@ -87,7 +84,7 @@ class Script(msgspec.Struct, frozen=True):
         )
 
     def position_after(self, items: int) -> int:
-        """The request that follows once a history holds so many items from the model."""
+        """The request to play next if the history contains this many items from the model."""
         position = 0
         produced = [sum(step.makes_item() for step in answer) for answer in self.answers]
         while items > 0 and any(produced) and (self.loop or position < len(produced)):
@@ -137,7 +134,7 @@ def _parse(path: Path, data: bytes) -> Any:
                 return msgspec.json.decode(data)
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: not UTF-8") from None
-    except ValueError as error:  # of either parser
+    except ValueError as error:  # from either parser
         raise ConfigError(f"{path}: {error}") from None
 
 
@@ -279,10 +276,9 @@ class ScriptedAnswer(Answer):
 
 
 def _paced(text: str | list[str], pace: float) -> Iterator[tuple[str, float]]:
-    """Pieces, each with the pause before it. A text that is to be paced goes word by word.
+    """Pieces, each with the pause before it. A paced text goes word by word.
 
-    The clock says when a piece is due, and one that is late comes without a pause: timers alone are too coarse for a thousand a
-    second.
+    The clock says when a piece is due, and a late one comes without a pause: timers alone are too coarse for a thousand a second.
     """
     pieces = text if isinstance(text, list) else text.replace(" ", " \0").split("\0") if pace else [text]
     due = monotonic()

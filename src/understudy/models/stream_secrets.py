@@ -1,4 +1,4 @@
-"""Takes secrets out of what is recorded. A stream may spell one out piece by piece, so they are looked for across its events."""
+"""Removes secrets from what is recorded. A stream may spell out a secret piece by piece, so the search goes across its events."""
 
 import json
 import re
@@ -8,14 +8,14 @@ from typing import Any, cast
 from understudy.models.mending import is_deep
 from understudy.policy.secrets import REDACTED
 
-_Slot = tuple[dict[str, Any] | list[Any], str | int]  # where a text stands in an event: what holds it, and under which key
+_Slot = tuple[dict[str, Any] | list[Any], str | int]  # the place of a text in an event: its container, and the key
 _DATA = re.compile(r"^data:[ ]?(\{.*)$", re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z_]+")
 DEEPEST = 12
 
 
 def hide(value: Any, pattern: re.Pattern[str]) -> Any:
-    """JSON without the secrets in its texts. Numbers stay, and so does its form."""
+    """JSON without the secrets in its texts. Numbers and the structure stay."""
     if isinstance(value, str):
         return pattern.sub(REDACTED, value)
     if isinstance(value, list):
@@ -26,12 +26,14 @@ def hide(value: Any, pattern: re.Pattern[str]) -> Any:
 
 
 def _hide_name(name: str, pattern: re.Pattern[str]) -> str:
-    """A field's name is a plain word, which somebody may have for a password; a name that is more than that may hold a secret."""
+    """A field's name is usually a plain word, which might be somebody's password; only names that are more than that may hide a
+    secret."""
     return name if _WORD.fullmatch(name) else pattern.sub(REDACTED, name)
 
 
 def hide_in_body(body: str, pattern: re.Pattern[str]) -> str:
-    """An answer without secrets, also without those that only the joined pieces of a text show; all else byte for byte."""
+    """An answer without secrets, including those that only the joined pieces of a text show; everything else stays byte for
+    byte."""
     found = list(_DATA.finditer(body))
     if not found and isinstance(whole := _parse(body), dict | list):
         clean = hide(whole, pattern)
@@ -62,7 +64,7 @@ def _dump(value: Any) -> str:
 
 
 def _hide(pieces: list[tuple[int, _Slot]], pattern: re.Pattern[str]) -> set[int]:
-    """In place. The numbers of the events that changed."""
+    """Changes the events in place. Returns the numbers of those that changed."""
     texts = [str(cast(Any, holder)[key]) for _, (holder, key) in pieces]
     changed: set[int] = set()
     for match in reversed(list(pattern.finditer("".join(texts)))):
@@ -81,7 +83,7 @@ def _hide(pieces: list[tuple[int, _Slot]], pattern: re.Pattern[str]) -> set[int]
 
 
 def _parse(text: str) -> Any:
-    """None for what is no JSON, or too deep to be gone through: secrets are looked for in its text then."""
+    """None if it is not JSON, or is nested too deeply: then secrets are searched in its text."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -114,7 +116,7 @@ def _slots(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[Any, _Slot]]:
 
 
 def _numbered(entries: list[Any]) -> Iterator[tuple[Any, Any]]:
-    """By the number that an entry says it has: the pieces of two calls may come by turns, each alone in its list."""
+    """By each entry's own number: the pieces of two calls may alternate, each alone in its list."""
     for place, entry in enumerate(entries):
         number: object = cast(dict[str, Any], entry).get("index") if isinstance(entry, dict) else None
         yield number if isinstance(number, int) else place, entry

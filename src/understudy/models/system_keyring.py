@@ -1,7 +1,6 @@
-"""The keyring of the user's system, by the package `keyring` (an extra), which is loaded only where a key is kept there.
+"""The keyring of the user's system, by the package `keyring` (an extra), which is loaded only if a key is kept there.
 
-A keyring may be locked, and then waits for a person. So it is asked in a thread, which is waited for only so long, and never by the
-event loop of a server.
+A locked keyring waits for a person. So it is asked on a thread, with a time limit, and never by a server's event loop.
 """
 
 import asyncio
@@ -16,9 +15,9 @@ from understudy.errors import ConfigError, how_to_add
 
 SERVICE = "understudy"
 READ_SECONDS = 5.0
-CHANGE_SECONDS = 60.0  # whoever logs in may have to unlock it first
+CHANGE_SECONDS = 60.0  # the user may have to unlock it first
 RECOMMENDED = 1  # the priority from which on the package recommends a backend
-_readings: "dict[str, _Asking]" = {}  # the last ones, by the name of the key
+_readings: "dict[str, _Asking]" = {}  # the latest ones, by the key's name
 NOT_INSTALLED = f"the package `keyring` is not installed: {how_to_add('keyring')}"
 
 
@@ -27,7 +26,7 @@ class SystemKeyring:
         self._state = state
 
     def problem(self) -> str | None:
-        """Why no key should be kept there unless the user insists; None where it can."""
+        """Why keys should not be kept there unless the user insists; None if they can be."""
         try:
             priority = self._ask(lambda backend: float(backend.priority), READ_SECONDS)
         except ConfigError as error:
@@ -35,15 +34,15 @@ class SystemKeyring:
         return None if priority >= RECOMMENDED else "no keyring that the package `keyring` recommends runs here"
 
     def get(self, provider_id: str) -> str | None:
-        """Raises `ConfigError` where the keyring cannot be asked, or, on the event loop of a server, has not answered yet."""
+        """Raises `ConfigError` if the keyring cannot be asked, or, on a server's event loop, has not answered yet."""
         return self._reading(provider_id).answer(READ_SECONDS)
 
     async def get_soon(self, provider_id: str) -> str | None:
-        """Raises `ConfigError` where the keyring cannot be asked. Others are served meanwhile."""
+        """Raises `ConfigError` if the keyring cannot be asked. Others are served meanwhile."""
         return await self._reading(provider_id).answer_soon(READ_SECONDS)
 
     def _reading(self, provider_id: str) -> "_Asking":
-        """One that waits for a person is not asked again meanwhile."""
+        """While the keyring waits for a person, it is not asked again."""
         name = self._name(provider_id)
         asking = _readings.get(name)
         if asking is None or asking.is_over:
@@ -51,7 +50,7 @@ class SystemKeyring:
         return asking
 
     def set(self, provider_id: str, key: str) -> None:
-        """Raises `ConfigError` where it does not take the key, or does not give it back."""
+        """Raises `ConfigError` if it does not take the key, or does not return it afterwards."""
 
         def change(backend: Any) -> str | None:
             backend.set_password(SERVICE, self._name(provider_id), key)
@@ -61,7 +60,7 @@ class SystemKeyring:
             raise ConfigError("the keyring does not give back the key that it was given")
 
     def delete(self, provider_id: str) -> None:
-        """Raises `ConfigError` where the key may still be there."""
+        """Raises `ConfigError` if the key may still be there."""
 
         def change(backend: Any) -> None:
             if backend.get_password(SERVICE, self._name(provider_id)) is not None:
@@ -77,7 +76,7 @@ class SystemKeyring:
 
 
 class _Asking:
-    """A question to the keyring, in a thread of its own, which cannot be ended."""
+    """A request to the keyring, on a thread of its own, which cannot be stopped."""
 
     def __init__(self, act: Callable[[Any], Any], hidden: str = "") -> None:
         self._act = act
@@ -97,7 +96,7 @@ class _Asking:
             self._answers.append(self._act(_backend()))
         except ModuleNotFoundError:
             self._problems.append(NOT_INSTALLED)
-        except Exception as error:  # backends raise whatever their system gives them
+        except Exception as error:  # backends raise whatever errors their system has
             told = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
             self._problems.append(f"the keyring cannot be used: {told.replace(self._hidden, '***') if self._hidden else told}")
         self._over.set()
@@ -105,7 +104,7 @@ class _Asking:
             tell()
 
     def answer(self, seconds: float) -> Any:
-        """Raises `ConfigError`. The event loop of a server does not wait for it."""
+        """Raises `ConfigError`. A server's event loop does not wait for it."""
         self._over.wait(0 if _on_event_loop() else seconds)
         return self._found(seconds)
 
@@ -116,7 +115,7 @@ class _Asking:
         tell = partial(_tell, loop, over)
         self._told.append(tell)
         try:
-            if not self._over.is_set():  # else it may have been answered before it was known whom to tell
+            if not self._over.is_set():  # otherwise it may have answered before we registered
                 await asyncio.wait_for(over.wait(), seconds)
         except TimeoutError:
             self._told.remove(tell)
@@ -139,7 +138,7 @@ def _on_event_loop() -> bool:
 
 
 def _tell(loop: asyncio.AbstractEventLoop, over: asyncio.Event) -> None:
-    with suppress(RuntimeError):  # the loop has ended
+    with suppress(RuntimeError):  # the event loop has ended
         loop.call_soon_threadsafe(over.set)
 
 
@@ -148,6 +147,6 @@ def _backend() -> Any:
     from keyring.errors import NoKeyringError
 
     backend: Any = keyring.get_keyring()
-    if backend.priority <= 0:  # a stand-in that fails, or that keeps nothing
+    if backend.priority <= 0:  # a placeholder that fails, or stores nothing
         raise NoKeyringError("no keyring runs here")
     return backend

@@ -1,6 +1,6 @@
 """A small HTTP/1.1 client for model providers: keep-alive, TLS, proxies, streaming bodies with back-pressure.
 
-Written on asyncio transports and httptools because start-up and per-event cost are what users of a spawned server feel.
+Uses asyncio transports and httptools, because users of a spawned server notice the time for start-up and for each event.
 """
 
 from understudy.net.addresses import Url, parse_url

@@ -1,4 +1,4 @@
-"""Addresses of servers: read, shown to people, and reached through a proxy where the usual variables name one."""
+"""Addresses of servers: parses them, shows them to people, and finds the proxy that the usual variables name."""
 
 from base64 import b64encode
 from collections.abc import Mapping
@@ -10,14 +10,14 @@ import msgspec
 from understudy.net.failures import Unreachable
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
-UNIX = "unix"  # the scheme of a server that is reached by a socket
+UNIX = "unix"  # the scheme for a server that listens on a socket
 
 
 class Url(msgspec.Struct, frozen=True):
     scheme: str
-    host: str  # lower case, without brackets, in ASCII; with the scheme `unix` the path of the socket
+    host: str  # lower case, without brackets, in ASCII; for the scheme `unix` the path of the socket
     port: int
-    target: str  # path and query, as the request line wants them
+    target: str  # path and query, as in the request line
     user: str | None = None
     password: str | None = None
 
@@ -25,7 +25,7 @@ class Url(msgspec.Struct, frozen=True):
         return f"Url({str(self)!r})"
 
     def __str__(self) -> str:
-        """For people and logs: neither credentials nor the query, which may hold a key."""
+        """For people and logs: without credentials, and without the query, which may contain a key."""
         return f"{self.scheme}://{self.host if self.scheme == UNIX else self.authority + self.target.partition('?')[0]}"
 
     @property
@@ -38,7 +38,7 @@ class Url(msgspec.Struct, frozen=True):
     def is_loopback(self) -> bool:
         if self.host == "localhost" or self.host.endswith(".localhost"):
             return True
-        from ipaddress import ip_address  # only asked for where a connection failed
+        from ipaddress import ip_address  # needed only after a failed connection
 
         try:
             return ip_address(self.host).is_loopback
@@ -51,7 +51,7 @@ class Url(msgspec.Struct, frozen=True):
 
 
 def parse_url(text: str) -> Url:
-    """Raises ValueError, without repeating the text: it may hold a password."""
+    """Raises ValueError that does not repeat the text, which may contain a password."""
     try:
         parts = httptools.parse_url(_ascii(text.strip()))
     except httptools.HttpParserInvalidURLError:
@@ -85,7 +85,7 @@ def _ascii(text: str) -> bytes:
 
 
 def proxy_for(url: Url, env: Mapping[str, str]) -> Url | None:
-    """Loopback is no exception: who wants it direct says so in NO_PROXY. Raises Unreachable for a proxy we cannot use."""
+    """Loopback is no exception: users can exclude it by NO_PROXY. Raises Unreachable for a proxy that we cannot use."""
     if url.scheme == UNIX:
         return None
     variable, value = _first(env, f"{url.scheme}_proxy", "all_proxy")

@@ -1,7 +1,4 @@
-"""Requests over pooled connections, and their answers, whose bodies are read as they come.
-
-One client serves every conversation of a process.
-"""
+"""Sends requests over pooled connections; the bodies of answers are read as they come."""
 
 import asyncio
 import os
@@ -37,7 +34,7 @@ class HttpResponse:
             return await self._connection.read(seconds)
         while True:
             if data := self._unpacker.rest:
-                await asyncio.sleep(0)  # a little of it may be a great deal unpacked: others are served meanwhile
+                await asyncio.sleep(0)  # a few bytes may unpack to a great many, so let others run meanwhile
             else:
                 data = await self._connection.read(seconds)
             if not data:
@@ -46,7 +43,7 @@ class HttpResponse:
                 return unpacked
 
     async def read_text(self, seconds: float, limit: int) -> str:
-        """The body as text, cut at `limit` bytes; what came of it within `seconds`, or before it broke off."""
+        """The body as text, cut at `limit` bytes; as much as came within `seconds`, or before it broke off."""
         pieces: list[bytes] = []
         size = 0
         loop = asyncio.get_running_loop()
@@ -62,7 +59,7 @@ class HttpResponse:
         return b"".join(pieces)[:limit].decode("utf-8", "replace")
 
     def finish(self) -> None:
-        """No more is wanted; the connection may serve again."""
+        """The caller wants no more; the connection may be used again."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.finish()
@@ -83,15 +80,15 @@ def _unpacker(coding: str) -> "Unpacker":
 
 
 CONNECT_SECONDS = 15.0
-KEEP_SECONDS = 55.0  # servers and balancers commonly let go of a silent connection after 60
-KEEP_PER_PLACE = 256  # as many as conversations that one process may well hold at once
-KEPT_SHARE = 4  # of the files that may be open
+KEEP_SECONDS = 55.0  # servers and balancers commonly close a silent connection after 60
+KEEP_PER_PLACE = 256  # about as many as conversations that one process may have at once
+KEPT_SHARE = 4  # divisor of the number of files that may be open
 
-Place = tuple[Url | None, str, str, int]  # proxy, scheme, host, port: what a connection leads to
+Place = tuple[Url | None, str, str, int]  # proxy, scheme, host, port: where a connection leads
 
 
 class _Route(NamedTuple):
-    """How an address is reached."""
+    """How to reach an address."""
 
     proxy: Url | None
     place: Place
@@ -104,7 +101,7 @@ class HttpClient:
         self._connect_seconds = connect_seconds
         self._idle: dict[Place, list[Connection]] = {}
         self._open: set[Connection] = set()
-        self._routes: dict[Url, _Route] = {}  # as few as there are providers
+        self._routes: dict[Url, _Route] = {}  # few, one per provider
         self._most_kept = _most_kept()
         self._context: ssl.SSLContext | None = None
         self._sweeper: asyncio.TimerHandle | None = None
@@ -112,15 +109,15 @@ class HttpClient:
     def post(
         self, url: Url, headers: Sequence[tuple[str, str]], body: Sequence[bytes], *, seconds: float
     ) -> Coroutine[Any, Any, HttpResponse]:
-        """The answer to `body`, whose pieces are sent as one, with its head complete within `seconds`.
+        """Send `body`, whose pieces are sent as one. Returns the answer once its head has come, within `seconds`.
 
-        Raises HttpFailure. When cancelled, the connection is closed.
+        Raises HttpFailure. If cancelled, closes the connection.
         """
         route = self._routes.get(url) or self._find_route(url)
         return self._ask(url, route, _request(route, headers, body), seconds)
 
     async def get(self, url: Url, headers: Sequence[tuple[str, str]], *, seconds: float) -> HttpResponse:
-        """Like `post`, for what is only looked up."""
+        """Like `post`, for GET."""
         route = self._route("GET", url)
         return await self._ask(url, route, _request(route, headers, ()), seconds)
 
@@ -135,7 +132,7 @@ class HttpClient:
             try:
                 return await _exchange(connection, request, seconds)
             except AnswerCut as cut:
-                if not cut.untouched:  # else it went stale in the pool, and the request was never looked at
+                if not cut.untouched:  # otherwise the pooled connection was stale, and the server never saw the request
                     raise
         connection = Connection(lambda free: self._keep(place, free), self._open.discard)
         self._open.add(connection)
@@ -147,7 +144,7 @@ class HttpClient:
         return await _exchange(connection, request, seconds)
 
     async def aclose(self) -> None:
-        """Every connection ends, also those in use."""
+        """Close every connection, even those in use."""
         if self._sweeper is not None:
             self._sweeper.cancel()
             self._sweeper = None
@@ -193,7 +190,7 @@ class HttpClient:
             self._sweeper = loop.call_later(KEEP_SECONDS, self._sweep)
 
     def _sweep(self) -> None:
-        """Closes what nobody has used for a while; runs only as long as something is kept."""
+        """Closes connections that were unused for a while; runs only as long as there are any."""
         self._sweeper = None
         loop = asyncio.get_running_loop()
         oldest = loop.time() - KEEP_SECONDS
@@ -211,7 +208,7 @@ class HttpClient:
 
 
 def _most_kept() -> int:
-    """Where few files may be open, connections that nobody uses must leave enough for the store and for commands."""
+    """If few files may be open, idle connections must leave enough for the store and for commands."""
     most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return KEEP_PER_PLACE if most == resource.RLIM_INFINITY else min(KEEP_PER_PLACE, most // KEPT_SHARE)
 
@@ -227,7 +224,7 @@ async def _exchange(connection: Connection, request: bytes, seconds: float) -> H
 
 
 def _head(method: str, url: Url, proxy: Url | None) -> str:
-    """The lines that are the same for every request to it."""
+    """The lines that are equal in every request to this address."""
     absolute = proxy is not None and url.scheme == "http"
     target = f"http://{url.authority}{url.target}" if absolute else url.target
     lines = [f"{method} {target} HTTP/1.1", f"Host: {url.authority}"]

@@ -1,4 +1,4 @@
-"""Reaching a server: name to addresses, addresses tried side by side, then a proxy's tunnel and TLS where needed."""
+"""Connects to a server: resolves its name, tries several addresses at once, then adds a proxy's tunnel and TLS if needed."""
 
 import asyncio
 import os
@@ -13,9 +13,9 @@ from understudy.net.addresses import UNIX, Url, proxy_authorization
 from understudy.net.connection import Connection
 from understudy.net.failures import Unreachable
 
-STAGGER_SECONDS = 0.25  # head start of an address before the next one is tried too
+STAGGER_SECONDS = 0.25  # head start of an address before the next one is tried, too
 TUNNEL_HEAD_LIMIT = 16 * 1024
-KEEPALIVE = (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a model may think for minutes; a dead peer should be noticed
+KEEPALIVE = (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a model may think for minutes, but a dead peer should be noticed
 
 Address = tuple[int, str]  # family, numeric host
 
@@ -23,7 +23,7 @@ Address = tuple[int, str]  # family, numeric host
 async def open_connection(
     connection: Connection, url: Url, *, proxy: Url | None, tls: Callable[[], ssl.SSLContext], seconds: float
 ) -> None:
-    """Connect `connection` to where `url` leads. Raises Unreachable, with nothing left open."""
+    """Connect `connection` to the server of `url`. Raises Unreachable, with nothing left open."""
     to = f"cannot connect to {url}" + (f" through the proxy {proxy.scheme}://{proxy.authority}" if proxy else "")
     try:
         async with asyncio.timeout(seconds):
@@ -66,7 +66,7 @@ async def _open(connection: Connection, url: Url, proxy: Url | None, tls: Callab
 
 
 class _Tunnel(asyncio.Protocol):
-    """Asks a proxy for a way through to `url`."""
+    """Asks a proxy for a tunnel to `url`."""
 
     def __init__(self, url: Url, proxy: Url) -> None:
         self.established: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -88,7 +88,7 @@ class _Tunnel(asyncio.Protocol):
             status = self._head.split(b"\r\n", 1)[0].decode("latin-1").partition(" ")[2]
             if status.startswith("2"):
                 self.established.set_result(None)
-            else:  # asking again does not change a proxy's mind, save when it is out of breath itself
+            else:  # a proxy that refuses will refuse again, unless it was overloaded
                 refused = Unreachable(f"the proxy refused: {status[:100]}", transient=status.startswith("5"), why="proxy")
                 self.established.set_exception(refused)
         elif len(self._head) > TUNNEL_HEAD_LIMIT:
@@ -107,7 +107,7 @@ async def _connect(
     name: str | None,
 ) -> asyncio.Transport:
     loop = asyncio.get_running_loop()
-    if len(addresses) == 1:  # the event loop connects by itself: `sock_connect` would start threads to resolve an address again
+    if len(addresses) == 1:  # `sock_connect` would start threads to resolve the address again
         transport, _ = await loop.create_connection(protocol, addresses[0][1], port, ssl=tls, server_hostname=name)
         transport.get_extra_info("socket").setsockopt(*KEEPALIVE)
         return transport
@@ -121,7 +121,7 @@ async def _connect(
 
 
 async def _dial_first(addresses: Sequence[Address], port: int) -> socket.socket:
-    """The first that answers."""
+    """The first address that answers."""
     waiting = deque(addresses)
     attempts: list[asyncio.Task[socket.socket]] = []
     winner: asyncio.Task[socket.socket] | None = None
@@ -163,7 +163,7 @@ async def _dial_one(address: Address, port: int) -> socket.socket:
 
 
 async def _resolve(host: str, port: int) -> Sequence[Address]:
-    """Numeric addresses cost no thread. Families take turns, so that one that leads nowhere costs one head start."""
+    """Numeric addresses need no thread. IPv4 and IPv6 alternate, so that a broken one of them costs a single head start."""
     for family in (socket.AF_INET, socket.AF_INET6):
         try:
             socket.inet_pton(family, host)

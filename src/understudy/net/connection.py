@@ -1,4 +1,4 @@
-"""One HTTP/1.1 connection: writes a request, reads its answer as it arrives, and owns the rules by which an answer is whole."""
+"""One HTTP/1.1 connection: writes a request, reads its answer as it arrives, and decides whether an answer is complete."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,10 +14,10 @@ HEAD_LIMIT = 64 * 1024
 
 class Phase(Enum):
     UNTOUCHED = auto()  # nothing has come
-    HEAD = auto()  # something has; interim answers (1xx) belong here too
+    HEAD = auto()  # something has come; includes interim answers (1xx)
     BODY = auto()  # status and headers are known
-    COMPLETE = auto()  # all of it is here, and another exchange may follow on this connection
-    CLOSING = auto()  # all of it is here, and nothing may follow
+    COMPLETE = auto()  # all has come, and another exchange may follow on this connection
+    CLOSING = auto()  # all has come, and nothing may follow
     FAILED = auto()  # `failure` says why
 
 
@@ -32,19 +32,19 @@ class ParsedAnswer:
         self.status = 0
         self.reason = ""
         self.headers: dict[str, str] = {}
-        self.chunks: list[bytes] = []  # of the body; whoever reads them takes them out
-        self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)  # until the answer is over
-        self._fed = self._head_size = 0  # bytes while the head was not complete, and those of its headers
+        self.chunks: list[bytes] = []  # of the body; the reader takes them out
+        self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)  # None once the answer is over
+        self._fed = self._head_size = 0  # bytes of an unfinished head, and bytes of its headers
 
     @property
     def is_whole(self) -> bool:
         return self.phase in _WHOLE
 
     def feed(self, data: bytes) -> None:
-        """What has arrived. Whatever becomes of it is in `phase`."""
+        """Parse what has arrived; the result is in `phase`."""
         parser = self._parser
         if parser is None:
-            if self.is_whole:  # nobody asked for more: it could be taken for the answer to the next request
+            if self.is_whole:  # nobody asked for more: it could be mistaken for the answer to the next request
                 self.phase = Phase.CLOSING
             return
         if self.phase is Phase.UNTOUCHED:
@@ -62,15 +62,15 @@ class ParsedAnswer:
             self._fed += len(data)
             self._check_head_size(self._fed)
         elif self.phase is not Phase.BODY:
-            self._parser = None  # it points back to us: without this, both would wait for the garbage collector
+            self._parser = None  # breaks a reference cycle, so that neither waits for the garbage collector
 
     def end(self, error: Exception | None) -> None:
-        """Nothing more will come: the connection is closed, or broken by `error`."""
+        """Nothing more will come: the connection was closed, or broken by `error`."""
         self._parser = None
         if self.is_whole or self.failure is not None:
             return
         if self.phase is Phase.BODY and error is None and not self.headers.keys() & {"content-length", "transfer-encoding"}:
-            self.phase = Phase.CLOSING  # its length was not told, so this is how it ends
+            self.phase = Phase.CLOSING  # its length was not given, so this is its end
             return
         why = "the server reset the connection" if error else "the server closed the connection"
         self.failure = AnswerCut(why, untouched=self.phase is Phase.UNTOUCHED, by_force=error is not None)
@@ -85,7 +85,7 @@ class ParsedAnswer:
             self.failure = BadAnswer(reason)
             self.phase = Phase.FAILED
 
-    # -- called by the parser, which goes on to whatever follows the answer in the same piece of data
+    # -- called by the parser, which continues with whatever follows the answer in the same data
 
     def on_message_begin(self) -> None:
         if self.phase is Phase.COMPLETE:
@@ -96,7 +96,7 @@ class ParsedAnswer:
             self.reason += status.decode("latin-1")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if self.phase is Phase.HEAD:  # trailers mean nothing to us
+        if self.phase is Phase.HEAD:  # we ignore trailers
             self.headers[name.decode("latin-1").lower()] = value.decode("latin-1").strip()
             self._head_size += len(name) + len(value)
 
@@ -130,21 +130,21 @@ class ParsedAnswer:
             self.phase = Phase.COMPLETE if self._parser.should_keep_alive() else Phase.CLOSING
 
 
-HIGH_WATER = 256 * 1024  # unread bytes at which the peer is made to wait
-DRAIN_LIMIT = 64 * 1024  # what may still follow an answer we are done with before the connection is worth less than a new one
+HIGH_WATER = 256 * 1024  # unread bytes after which the peer has to wait
+DRAIN_LIMIT = 64 * 1024  # if more than this remains of an unwanted answer, a new connection is cheaper
 DRAIN_SECONDS = 1.0
 
 
 class Use(Enum):
-    """What a connection is doing. Whether it still stands is the transport's to say."""
+    """What a connection is doing. The transport knows whether it is still open."""
 
-    FREE = auto()  # no exchange is under way
+    FREE = auto()  # no exchange is in progress
     READ = auto()  # its owner reads the answer
-    DRAINED = auto()  # its owner has all it wants: the rest of the answer is thrown away
+    DRAINED = auto()  # its owner wants no more, so the rest of the answer is thrown away
 
 
 class Connection(asyncio.Protocol):
-    """At most one exchange at a time. `on_free` is called when it can carry another, `on_lost` when it never will."""
+    """One exchange at a time. `on_free` is called when it can carry another, `on_lost` when it cannot any more."""
 
     def __init__(self, on_free: Callable[["Connection"], None], on_lost: Callable[["Connection"], None]) -> None:
         self.freed_at = 0.0
@@ -153,7 +153,7 @@ class Connection(asyncio.Protocol):
         self._on_free = on_free
         self._on_lost = on_lost
         self.loop = asyncio.get_running_loop()
-        self._transport: asyncio.Transport | None = None  # while it is connected
+        self._transport: asyncio.Transport | None = None  # set while it is connected
         self._unread = 0  # bytes since the owner last read, or since it stopped; above HIGH_WATER reading is paused
         self._waiter: asyncio.Future[None] | None = None
         self._deadline = self._timer_at = 0.0
@@ -174,7 +174,7 @@ class Connection(asyncio.Protocol):
         self._transport.write(request)
 
     async def wait_for_head(self, seconds: float) -> None:
-        """Until status and headers are known. Raises HttpFailure."""
+        """Wait until status and headers are known. Raises HttpFailure."""
         deadline = self.loop.time() + seconds
         answer = self.answer
         while answer.phase not in _WITH_HEAD:
@@ -183,7 +183,8 @@ class Connection(asyncio.Protocol):
             await self._wait(deadline)
 
     async def read(self, seconds: float) -> bytes:
-        """What has come of the body since the last call, or `b""` at its end. Raises HttpFailure; AnswerSilent after `seconds`."""
+        """The part of the body that came since the last call, or `b""` at its end. Raises HttpFailure; AnswerSilent after
+        `seconds`."""
         answer = self.answer
         chunks = answer.chunks
         deadline: float | None = None
@@ -192,7 +193,7 @@ class Connection(asyncio.Protocol):
                 raise answer.failure
             if answer.is_whole:
                 return b""
-            deadline = deadline or self.loop.time() + seconds  # bytes that are no part of the body do not put it off
+            deadline = deadline or self.loop.time() + seconds  # bytes outside the body do not extend it
             await self._wait(deadline)
         data = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         chunks.clear()
@@ -202,7 +203,7 @@ class Connection(asyncio.Protocol):
         return data
 
     def finish(self) -> None:
-        """The owner has all it wants. Keeps the connection if what is left of the answer comes at once."""
+        """The owner wants no more. Keeps the connection if the rest of the answer comes at once."""
         if self._unread:
             self._forget_unread()
         if self.answer.phase in _WHOLE or self.answer.failure:
@@ -212,7 +213,7 @@ class Connection(asyncio.Protocol):
         self._arm(self.loop.time() + DRAIN_SECONDS)
 
     def abort(self) -> None:
-        """Now, so that the server notices and stops working for us."""
+        """Close it now, so that the server notices and stops working for us."""
         self._disarm()
         if self._transport is not None:
             self._transport.abort()
@@ -228,7 +229,7 @@ class Connection(asyncio.Protocol):
         self._unread = 0
 
     def _leave_exchange(self) -> None:
-        if self._use is Use.DRAINED:  # else the timer stands for the next exchange: firing when nobody waits does nothing
+        if self._use is Use.DRAINED:  # otherwise the timer serves the next exchange; firing when nobody waits does nothing
             self._disarm()
         self._use = Use.FREE
         if self.answer.phase is Phase.COMPLETE and self.usable:
@@ -236,8 +237,9 @@ class Connection(asyncio.Protocol):
         else:
             self.close()
 
-    # waiting: one timer a connection, re-armed only when it fires, since deltas arrive far more often than they stop; one for each
-    # wait would cost 1.2 µs beside the 5 that a delta takes
+    # waiting: one timer per connection, renewed only when it fires, because deltas arrive far more often than they stop; a timer
+    # for
+    # each wait would cost 1.2 µs in addition to the 5 that a delta takes
 
     async def _wait(self, deadline: float) -> None:
         self._deadline = deadline
@@ -280,7 +282,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        if self._use is Use.FREE:  # nobody asked: what follows could be taken for the answer to the next request
+        if self._use is Use.FREE:  # nobody asked, so it could be mistaken for the answer to the next request
             self.abort()
             return
         answer = self.answer
@@ -308,7 +310,7 @@ class Connection(asyncio.Protocol):
             self.abort()
 
     def eof_received(self) -> None:
-        return None  # the transport then closes itself
+        return None  # then the transport closes itself
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None

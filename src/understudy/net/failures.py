@@ -15,7 +15,7 @@ from typing import Literal
 class HttpFailure(Exception):
     def __init__(self, message: str, *, transient: bool = True) -> None:
         super().__init__(message)
-        self.transient = transient  # whether asking again may help
+        self.transient = transient  # whether repeating the request may help
 
 
 Why = Literal["refused", "name", "certificate", "tls", "proxy", ""]
@@ -24,14 +24,14 @@ Why = Literal["refused", "name", "certificate", "tls", "proxy", ""]
 class Unreachable(HttpFailure):
     def __init__(self, message: str, *, transient: bool = True, why: Why = "") -> None:
         super().__init__(message, transient=transient)
-        self.why: Why = why  # the kind of obstacle, for whoever knows a remedy
+        self.why: Why = why  # the kind of obstacle, for code that knows a remedy
 
 
 class AnswerCut(HttpFailure):
     def __init__(self, message: str, *, untouched: bool = False, by_force: bool = False) -> None:
         super().__init__(message)
-        self.untouched = untouched  # not one byte of an answer had come
-        self.by_force = by_force  # a reset, not an orderly end
+        self.untouched = untouched  # not one byte of an answer has come
+        self.by_force = by_force  # a reset, rather than an orderly end
 
 
 class AnswerSilent(HttpFailure):

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     import ssl
 
 REPLACING = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "SSL_CERT_FILE", "SSL_CERT_DIR")  # instead of the system's, first one set
-ADDING = ("CODEX_CA_CERTIFICATE", "NODE_EXTRA_CA_CERTS")  # besides the system's
-SYSTEM_BUNDLES = (  # Python builds that were made elsewhere may look in a place that this system does not have
+ADDING = ("CODEX_CA_CERTIFICATE", "NODE_EXTRA_CA_CERTS")  # in addition to the system's
+SYSTEM_BUNDLES = (  # a Python that was built elsewhere may look for them in a place that does not exist here
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
@@ -24,7 +24,7 @@ SYSTEM_BUNDLES = (  # Python builds that were made elsewhere may look in a place
 
 
 def client_context(env: Mapping[str, str]) -> "ssl.SSLContext":
-    """Certificates and host names are always checked. Raises Unreachable when a configured bundle cannot be used."""
+    """Certificates and host names are always checked. Raises Unreachable if a configured bundle cannot be used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])

@@ -1,10 +1,10 @@
-"""A compressed body, unpacked as it comes."""
+"""Unpacks a compressed body as it comes."""
 
 import zlib
 
 from understudy.net.failures import BadAnswer
 
-STEP = 64 * 1024  # a small body may unpack to a huge one, so it is unpacked in bounded steps
+STEP = 64 * 1024  # a small body may unpack to a huge one, so unpack it in limited steps
 
 
 class Unpacker:
@@ -13,11 +13,11 @@ class Unpacker:
 
     @property
     def rest(self) -> bytes:
-        """What was given and is not unpacked yet."""
+        """Data that was given but not unpacked yet."""
         return self._unpacking.unconsumed_tail
 
     def unpack(self, data: bytes) -> bytes:
-        """The next piece of it. Raises `BadAnswer`."""
+        """Unpack the next piece. Raises `BadAnswer`."""
         try:
             return self._unpacking.decompress(data, STEP)
         except zlib.error:

@@ -1,3 +1,3 @@
-"""How providers are spoken to: for each wire a file that makes requests of prompts and one that reads its streams, and what the
-wires have in common.
+"""How to talk to providers: for each wire, one file makes requests from prompts and another reads its streams; plus what the wires
+have in common.
 """

@@ -1,7 +1,4 @@
-"""The Anthropic Messages wire: requests from prompts, with the history as turns in which user and assistant alternate.
-
-Its streams are read in `anthropic_stream`.
-"""
+"""The Anthropic Messages wire: makes requests from prompts, with the history as alternating turns of user and assistant."""
 
 import re
 from collections import deque
@@ -26,10 +23,10 @@ _ID_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ
 
 
 class Part(msgspec.Struct, frozen=True):
-    """A piece of a turn: an item, or words of our own."""
+    """A piece of a turn: an item, or our own words."""
 
     item: Item | None = None
-    call: str = ""  # the id of a call or result, as the API takes it
+    call: str = ""  # the id of a call or result, in the API's form
     text: str = ""
 
 
@@ -39,7 +36,7 @@ class AnthropicTurn(msgspec.Struct, frozen=True):
 
 
 def turns_of(items: Sequence[Item], *, with_thinking: bool = True) -> list[AnthropicTurn]:
-    """They begin and end with the user: newer models refuse to go on with an answer of their own."""
+    """They begin and end with the user, because newer models refuse to continue an answer of their own."""
     turns = _Turns(with_thinking)
     for item in items:
         turns.take(item)
@@ -47,7 +44,7 @@ def turns_of(items: Sequence[Item], *, with_thinking: bool = True) -> list[Anthr
 
 
 def plain_id(text: str) -> str:
-    """Other wires have ids, and names of tools, in characters that this one does not take."""
+    """Ids and names of tools from other wires may contain characters that this one does not accept."""
     plain = "".join(character if character in _ID_CHARACTERS else "_" for character in text[:LONGEST_ID])
     return plain or "_"
 
@@ -56,11 +53,11 @@ class _Turns:
     def __init__(self, with_thinking: bool) -> None:
         self._with_thinking = with_thinking
         self._turns: list[tuple[Role, list[Part]]] = []
-        self._answer: str | None = None  # that the open assistant's turn came in; None: of another wire
+        self._answer: str | None = None  # the answer that contained the open assistant's turn; None: from another wire
         self._said: list[Part] = []
         self._results: list[Part] = []
-        self._open: dict[str, deque[str]] = {}  # calls without a result: id in the log to id for the API
-        self._used: set[str] = set()  # ids must differ throughout a request, while some providers count anew in each answer
+        self._open: dict[str, deque[str]] = {}  # calls without a result: from id in the log to ids for the API
+        self._used: set[str] = set()  # ids must be unique in a request, but some providers start again in each answer
 
     def take(self, item: Item) -> None:
         match item:
@@ -95,10 +92,10 @@ class _Turns:
             self._said.append(Part(item))
 
     def _close(self) -> None:
-        """The open assistant's turn is whole, and so are its results."""
+        """The open assistant's turn is complete, and so are its results."""
         said = self._said
         if all(isinstance(part.item, Reasoning) for part in said):
-            said = []  # nothing came of these thoughts: the answer broke off
+            said = []  # these thoughts led to nothing, because the answer broke off
         self._add("assistant", said)
         lost = [Part(call=call, text=NO_OUTPUT) for waiting in self._open.values() for call in waiting]
         results = [part for part in self._results if part.call]
@@ -127,8 +124,8 @@ class _Turns:
 encode = msgspec.json.Encoder().encode
 
 VERSION = "2023-06-01"
-MARK = {"type": "ephemeral"}  # what stands before it is kept in the provider's cache
-BUDGETS = {"minimal": 1024, "low": 4096, "medium": 8192, "high": 16384}  # tokens of thinking, for models that want a number
+MARK = {"type": "ephemeral"}  # the provider caches everything before this mark
+BUDGETS = {"minimal": 1024, "low": 4096, "medium": 8192, "high": 16384}  # tokens of thinking, for models that expect a number
 LARGEST_BUDGET = 32768
 LEAST_OUTPUT = 1024
 
@@ -146,14 +143,14 @@ class AnthropicWire:
         self._tools = Unchanging(lambda tools: encode([_tool(tool) for tool in tools]))
         self._most_output = output_limit(settings.model)
         self._less_output: dict[str, int] = {}  # for conversations that have nearly filled the window
-        self._refused: set[str] = set()  # parts of a request that the model or its server does not take
-        self._without_thinking: set[str] = set()  # conversations whose earlier thinking the model does not take back
+        self._refused: set[str] = set()  # parts of a request that the model or its server rejects
+        self._without_thinking: set[str] = set()  # conversations whose earlier thinking the model does not accept
 
     def headers(self, prompt: Prompt) -> list[tuple[str, str]]:
         return [("anthropic-version", VERSION)]
 
     def body(self, prompt: Prompt) -> list[bytes]:
-        """What changes from request to request comes last, so each begins with the bytes of the one before."""
+        """Parts that change from request to request come last, so that each begins with the bytes of the one before."""
         leading, items = _leading_instructions(prompt)
         with_thinking = prompt.conversation_id not in self._without_thinking
         turns = turns_of(items, with_thinking=with_thinking)
@@ -167,8 +164,8 @@ class AnthropicWire:
         elif prompt.output_schema is not None:
             leading = [*leading, in_words(prompt.output_schema)]
         if "cache_control" not in self._refused:
-            head["cache_control"] = MARK  # at the end of the history, wherever that is
-        if prompt.tools and not prompt.may_call:  # they have to be named where the history has calls
+            head["cache_control"] = MARK  # at the end of the history
+        if prompt.tools and not prompt.may_call:  # required if the history contains calls
             head["tool_choice"] = {"type": "none"}
         elif prompt.tools and not self._family.parallel:
             head["tool_choice"] = {"type": "auto", "disable_parallel_tool_use": True}
@@ -187,7 +184,7 @@ class AnthropicWire:
             return True
         if prompt.output_schema is not None and self._in_form(prompt.output_schema) and ("format" in body or "schema" in body):
             while gives_way(self._place, prompt.output_schema, status, "schema"):
-                pass  # this wire knows no form between a schema and words
+                pass  # this wire has nothing between a schema and words
             return True
         for name in ("output_config", "cache_control", "thinking"):
             about_it = name in body or (name == "output_config" and "effort" in body)
@@ -204,7 +201,7 @@ class AnthropicWire:
         return form_for(self._place, schema) != "words"
 
     def _gives_room(self, prompt: Prompt, body: str) -> bool:
-        """Where the model may write less than was asked for, or the window has less room for it."""
+        """Whether we can repeat it with a lower output limit, because the model allows less or the window has less room."""
         if found := re.search(r"max_tokens: (\d+) > (\d+)", body):
             most = int(found[2])
             if LEAST_OUTPUT <= most < self._most_output:
@@ -241,12 +238,12 @@ class AnthropicWire:
 
 
 def _is_about_asking(body: str) -> bool:
-    """Whether the model does not know thinking as it was asked for, rather than some thought of earlier."""
+    """Whether the model rejects the way in which we ask for thinking, rather than some earlier thought."""
     return any(word in body for word in ("thinking.type", "thinking.display", "not support", "Extra inputs", "budget_tokens"))
 
 
 def _leading_instructions(prompt: Prompt) -> tuple[list[str], list[Any]]:
-    """Instructions before the first word of anybody belong to the system prompt: the API knows no other role for them."""
+    """Instructions before anybody's first word belong to the system prompt, because the API has no other role for them."""
     items = list(prompt.items)
     count = 0
     for item in items:
@@ -282,7 +279,7 @@ class _Encoder:
             case FunctionCall():
                 call = {"type": "tool_use", "id": part.call, "name": plain_id(part.item.name)}
                 return [{**call, "input": _arguments(part.item.arguments)}]
-            case FunctionCallOutput() if not part.call:  # its call is not in the history any more
+            case FunctionCallOutput() if not part.call:  # its call is no longer in the history
                 return self._output(part.item)
             case FunctionCallOutput() if part.item.images:
                 return [{"type": "tool_result", "tool_use_id": part.call, "content": self._output(part.item)}]
@@ -301,7 +298,7 @@ class _Encoder:
 
     def _piece(self, piece: ContentPart) -> Block | None:
         if not isinstance(piece, InputImage):
-            return _text(piece.text) if piece.text.strip() else None  # blank ones are refused
+            return _text(piece.text) if piece.text.strip() else None  # the API refuses blank ones
         return _image(piece.image_url) if self._eyes else _text(NO_EYES)
 
 

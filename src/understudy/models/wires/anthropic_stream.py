@@ -1,4 +1,4 @@
-"""Reads streams of the Anthropic Messages API: blocks of text, thinking and tool calls, each begun, added to and stopped."""
+"""Reads streams of the Anthropic Messages API: blocks of text, thinking and tool calls, each with a start, deltas and a stop."""
 
 import logging
 import os
@@ -17,7 +17,7 @@ from understudy.protocol.records import ReasoningDelta, TextDelta
 
 logger = logging.getLogger(__name__)
 
-WAITING = ("ping", "message_start", "")  # nothing was said with these
+WAITING = ("ping", "message_start", "")  # these contain no words of the model
 FINAL_ERRORS = frozenset({
     "invalid_request_error",
     "authentication_error",
@@ -44,7 +44,7 @@ _decode = msgspec.json.Decoder(_Event).decode
 
 
 class _Block:
-    """One that is not stopped yet."""
+    """A block that has not stopped yet."""
 
     def __init__(self, kind: str, begun: dict[str, Any]) -> None:
         self.kind = kind
@@ -67,7 +67,7 @@ class AnthropicDecoder:
         self.cut = False
         self.heard = 0
         self._blocks: dict[int, _Block] = {}
-        self._held: list[FunctionCall] = []  # calls whose arguments are no JSON: perhaps cut off by the output limit
+        self._held: list[FunctionCall] = []  # calls whose arguments are not valid JSON, perhaps cut off by the output limit
         self._usage: dict[str, Any] = {}
         self._sizes = Sizes()
         self._given = f"{ANSWER}{os.urandom(8).hex()}"
@@ -133,7 +133,7 @@ class AnthropicDecoder:
         if not isinstance(kind, str) or kind not in KINDS:
             return
         block = self._blocks.get(index)
-        if block is None:  # a server that does not say when a block begins
+        if block is None:  # this server does not report when a block begins
             block = self._blocks[index] = _Block(KINDS[kind], {})
         if kind == "signature_delta":
             signature = _string(delta, "signature")
@@ -207,7 +207,7 @@ class AnthropicDecoder:
             return
         self.nearly_ended = True
         cut_off = reason in ("max_tokens", "model_context_window_exceeded", "refusal")
-        for index, block in sorted(self._blocks.items()):  # of a server that does not say when a block ends
+        for index, block in sorted(self._blocks.items()):  # from a server that does not report when a block ends
             if not cut_off or block.kind != "tool_use":
                 self._stop(index, queue)
         if cut_off and (usage := read_anthropic_usage(self._usage)) is not None:
@@ -227,7 +227,7 @@ class AnthropicDecoder:
                 self._held.clear()
 
     def _take_whole(self, payload: bytes, queue: EventQueue) -> None:
-        """From a server that answers in one piece, whatever was asked."""
+        """From a server that answers as a whole, whatever was asked."""
         answer = _table(mended(read_loosely(payload)))
         self._count(answer.get("usage"))
         content = answer.get("content")
@@ -252,7 +252,7 @@ class AnthropicDecoder:
 
 
 def _read(payload: bytes) -> _Event | None:
-    """None: it is no event at all. Texts of a broken one may begin or end with half a character."""
+    """None if it is not an event. Texts of a broken event may begin or end with half a character."""
     try:
         return _decode(payload)
     except (ValueError, RecursionError):

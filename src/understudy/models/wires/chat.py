@@ -1,4 +1,4 @@
-"""The Chat Completions wire: requests from prompts. Its streams are read in `chat_stream`."""
+"""The Chat Completions wire: makes requests from prompts. `chat_stream` reads its streams."""
 
 from typing import Any
 
@@ -22,12 +22,12 @@ from understudy.protocol.items import FunctionCall, FunctionCallOutput, InputIma
 
 encode = msgspec.json.Encoder().encode
 
-IMAGES_OF = "Images in the output of the call {call_id}:"  # this wire has no images in an output, so they follow as a message
-UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}  # for calls of other models, and of no thought
+IMAGES_OF = "Images in the output of the call {call_id}:"  # outputs cannot contain images on this wire, so they follow as a message
+UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}}  # for calls by other models
 
-# What addresses do not know, learnt once a process.
+# What each address rejects, learned once per process.
 _refuses_usage: set[str] = set()
-_refuses_effort: set[tuple[str, str]] = set()  # for one of their models
+_refuses_effort: set[tuple[str, str]] = set()  # per address and model
 
 
 class ChatWire:
@@ -39,7 +39,7 @@ class ChatWire:
         self._family = family_of(settings.model)
         self._instructions = Unchanging(encode)
         self._tools = Unchanging(lambda tools: encode([_tool(tool) for tool in tools]))
-        self._not_understood: set[str] = set()  # conversations whose signatures the provider does not take back
+        self._not_understood: set[str] = set()  # conversations whose signatures the provider does not accept
 
     @property
     def _asks_usage(self) -> bool:
@@ -47,7 +47,8 @@ class ChatWire:
 
     @property
     def _effort(self) -> str | None:
-        """For models that are known to take one, that the user says reason, or that nobody knows and the user chose one for."""
+        """For models known to accept one, or that reason according to the user, and for unknown models if the user chose an
+        effort."""
         settings, family = self._settings, self._family
         wanted = settings.supports_reasoning_summaries
         takes = family.reasoning == "effort" or (family is UNKNOWN and settings.effort_is_chosen)
@@ -106,12 +107,12 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
 
 
 class _Form:
-    """How the items of a history are put, which depends on the model."""
+    """How to write the items of a history, which depends on the model."""
 
     def __init__(self, family: Family, signatures: bool) -> None:
         self._eyes = family.eyes
         self._signs = family.signs_calls
-        self._signatures = signatures  # the provider takes back those that it gave
+        self._signatures = signatures  # the provider expects its signatures back
 
     def encode(self, item: Item) -> bytes:
         match item:

@@ -1,4 +1,4 @@
-"""Reads Chat Completions streams as real providers send them, and puts tool calls together from their fragments."""
+"""Reads Chat Completions streams as real providers send them, and assembles tool calls from their fragments."""
 
 import logging
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _encode = msgspec.json.Encoder().encode
 
 class FunctionDelta(msgspec.Struct, gc=False):
     name: Any = None
-    arguments: Any = None  # a string; from some servers an object
+    arguments: Any = None  # a string; some servers send an object
 
 
 class CallDelta(msgspec.Struct, gc=False):
@@ -34,14 +34,14 @@ class CallDelta(msgspec.Struct, gc=False):
 class _OpenCall:
     def __init__(self, index: int | None, position: int) -> None:
         self.index = index
-        self.position = position  # among the calls of the answer
+        self.position = position  # its number among the calls of the answer
         self.id = ""
         self.name = ""
         self.extra: str | None = None
         self._arguments = StringIO()
         self.size = 0
-        self.has_arguments = False  # perhaps empty ones
-        self._checked = 0  # its size when it was last found to be incomplete
+        self.has_arguments = False  # even if they are empty
+        self._checked = 0  # its size when it was last found incomplete
 
     def add(self, call_id: str, name: str, arguments: str) -> None:
         self.id = self.id or call_id
@@ -50,7 +50,7 @@ class _OpenCall:
         self.size += len(arguments)
 
     def is_whole(self) -> bool:
-        if self._checked and self.size < 2 * self._checked:  # a call that grows is not read again for every piece of it
+        if self._checked and self.size < 2 * self._checked:  # do not parse a growing call again for every fragment
             return False
         try:
             msgspec.json.decode(whole(self._arguments.getvalue()))
@@ -68,18 +68,18 @@ class ChatCalls:
     def __init__(self, sizes: Sizes) -> None:
         self._sizes = sizes
         self._calls: list[_OpenCall] = []
-        self._given = 0  # so many of them, from the first on, have been given
-        self._by_index: dict[int, _OpenCall] = {}  # the last with that number
-        self._by_id: dict[tuple[bool, str], _OpenCall] = {}  # the last with that id, of those with and without a number
+        self._given = 0  # how many of them, from the first on, were passed on
+        self._by_index: dict[int, _OpenCall] = {}  # the latest with that number
+        self._by_id: dict[tuple[bool, str], _OpenCall] = {}  # the latest with that id, with and without a number
         self._last_unnumbered: _OpenCall | None = None
         self._ids: set[str] = set()
 
     def __bool__(self) -> bool:
-        """Whether any has begun."""
+        """Whether any call has begun."""
         return bool(self._calls)
 
     def take(self, part: CallDelta) -> Iterator[FunctionCall]:
-        """The calls that are known to be whole because this fragment begins another."""
+        """The calls that are complete now, because this fragment begins another one."""
         function = part.function or FunctionDelta()
         index = part.index if isinstance(part.index, int) else None
         call_id, name, arguments = _text(part.id), _text(function.name), _arguments(function.arguments)
@@ -101,7 +101,7 @@ class ChatCalls:
             self._sizes.add_arguments(call.extra)
 
     def rest(self) -> Iterator[FunctionCall]:
-        """At the end of the answer: all that were not given yet."""
+        """At the end of the answer: all that were not passed on yet."""
         while self._given < len(self._calls):
             yield self._give()
 
@@ -116,7 +116,7 @@ class ChatCalls:
         return call
 
     def _whole_ones(self) -> Iterator[FunctionCall]:
-        """As the next call begins: those before it are whole, unless a provider writes several side by side."""
+        """When the next call begins, those before it are complete, unless a provider sends several in parallel."""
         while self._given < len(self._calls) and self._calls[self._given].is_whole():
             yield self._give()
 
@@ -129,14 +129,14 @@ class ChatCalls:
         return call.item(call_id)
 
     def _call_of(self, index: int | None, call_id: str, name: str) -> _OpenCall | None:
-        """The call that a fragment belongs to: by number, else by id, else the last; None: a new one."""
+        """The call of this fragment: by number, else by id, else the last one; None: a new call."""
         if index is not None:
             numbered = self._by_index.get(index)
             other = self._by_id.get((True, call_id)) if call_id else self._last_unnumbered
             call = _later(numbered, other)
             if call is None:
                 return None
-            if call is numbered:  # some providers number every call 0
+            if call is numbered:  # some providers give every call the number 0
                 return None if call_id and call.id and call_id != call.id else call
             return call if call_id or not (name and call.has_arguments) else None
         if call_id:
@@ -167,7 +167,7 @@ NOT_CHAT = "nothing in it was of Chat Completions; check `base_url` and `wire_ap
 
 
 class _Delta(msgspec.Struct, gc=False):
-    content: Any = None  # a string, or parts of one
+    content: Any = None  # a string, or a list of parts
     tool_calls: list[CallDelta] | None = None
     reasoning: Any = None
     reasoning_content: Any = None
@@ -177,7 +177,7 @@ class _Delta(msgspec.Struct, gc=False):
 
 class _Choice(msgspec.Struct, gc=False):
     delta: _Delta | None = None
-    message: _Delta | None = None  # from servers that answer in one piece
+    message: _Delta | None = None  # from servers that answer as a whole
     finish_reason: Any = None
 
 
@@ -191,7 +191,7 @@ _decode = msgspec.json.Decoder(_Chunk).decode
 
 
 def _read(payload: bytes) -> _Chunk | None:
-    """A chunk whose text is broken; None: it is no chunk at all. Texts may end or begin with half a character."""
+    """A chunk with broken text; None if it is not a chunk. Texts may begin or end with half a character."""
     try:
         return msgspec.convert(read_loosely(payload), _Chunk)
     except ValueError:
@@ -199,7 +199,7 @@ def _read(payload: bytes) -> _Chunk | None:
 
 
 class _Text:
-    """A text that grows: without an object in memory for each of its pieces."""
+    """A growing text that needs no object in memory for each of its pieces."""
 
     __slots__ = ("_halves", "_pieces", "present", "write")
 
@@ -208,19 +208,19 @@ class _Text:
 
     def _begin(self) -> None:
         self._pieces = StringIO()
-        self.write = self._pieces.write  # for pieces that are whole, when those before them were
+        self.write = self._pieces.write  # shortcut for complete pieces
         self._halves = Halves()
         self.present = False
 
     def add(self, piece: str) -> str:
-        """What can be shown of it now."""
+        """Add a piece; returns the part that can be shown now."""
         self.present = True
         piece = self._halves.join(piece)
         self.write(piece)
         return piece
 
     def rest(self) -> str:
-        """What can be shown once no more will come."""
+        """The part that can be shown once no more comes."""
         rest = self._halves.rest()
         self.write(rest)
         return rest
@@ -244,9 +244,9 @@ class ChatDecoder:
         self._sizes = Sizes()
         self._calls = ChatCalls(self._sizes)
         self._usage: Usage | None = None
-        self._refusal: ModelRefused | None = None  # why the answer is not whole; told once its tokens are known
-        self._strange = False  # something came that is no part of an answer
-        self._broken = False  # a chunk had to be mended: from then on, half a character may have been kept back
+        self._refusal: ModelRefused | None = None  # why the answer is incomplete; raised once its tokens are known
+        self._strange = False  # something came that does not belong to an answer
+        self._broken = False  # a chunk had to be repaired; from then on, half a character may be waiting
 
     @property
     def said(self) -> int:
@@ -332,7 +332,7 @@ class ChatDecoder:
             queue.append(TextDelta(text))
 
     def _take_reasoning(self, delta: _Delta, queue: EventQueue) -> None:
-        # the same thought may come in several spellings at once
+        # the same thought may come in several fields at once
         thought = text_of(delta.reasoning) or text_of(delta.reasoning_content) or text_of(delta.reasoning_details)
         if thought:
             self._sizes.add_thought(thought)

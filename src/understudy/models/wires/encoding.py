@@ -1,6 +1,4 @@
-"""What all wires put into a request: the history as JSON, encoded once and only added to, and the form that an answer is to
-have.
-"""
+"""What all wires put into a request: the history as JSON, encoded once and then only extended, and the form of the answer."""
 
 import threading
 from collections import OrderedDict, deque
@@ -11,20 +9,20 @@ import msgspec
 
 from understudy.protocol.items import FunctionCall, FunctionCallOutput, Item
 
-ItemEncoder = Callable[[Any], bytes]  # empty: not sent at all
+ItemEncoder = Callable[[Any], bytes]  # empty: not sent
 
 NO_EYES = "(an image stood here; this model does not see images)"
 CACHED_BYTES = 8 * 1024 * 1024
 
 
 class Unchanging:
-    """A part that request after request has alike, encoded when it is another object than before. Instructions and tools would cost
-    17 µs of the 400 that a reply takes.
+    """A part that is equal in most requests; encoded again only for another object. Instructions and tools would otherwise cost 17
+    µs of the 400 that a reply takes.
     """
 
     def __init__(self, encoder: Callable[[Any], bytes]) -> None:
         self._encoder = encoder
-        self._known: tuple[object, bytes] = None, b""  # set together: long histories are encoded in threads
+        self._known: tuple[object, bytes] = None, b""  # set together, because long histories are encoded on threads
 
     def encode(self, value: object) -> bytes:
         known, encoded = self._known
@@ -35,11 +33,11 @@ class Unchanging:
 
 
 class EncodedHistory:
-    """The items or turns of one conversation with what they were encoded to. A memo: it changes how fast, never what."""
+    """The items or turns of one conversation with their encoded form. Only a cache: it changes the speed, never the result."""
 
     def __init__(self) -> None:
         self._items: list[object] = []
-        self._ends: list[int] = []  # of each item, where it ends in `_encoded`
+        self._ends: list[int] = []  # where each item ends in `_encoded`
         self._encoded = b""
         self.size = 0  # bytes
 
@@ -67,22 +65,22 @@ class EncodedHistory:
 
 
 class HistoryCache:
-    """Encoded histories of the conversations used last, bounded by their size."""
+    """Encoded histories of the latest conversations, limited by their total size."""
 
     def __init__(self, limit: int = CACHED_BYTES) -> None:
         self._limit = limit
         self._histories: OrderedDict[tuple[str, str], EncodedHistory] = OrderedDict()
         self._size = 0
-        self._lock = threading.Lock()  # long histories are encoded in threads
+        self._lock = threading.Lock()  # long histories are encoded on threads
 
     def encode(self, wire: str, conversation_id: str, items: Sequence[object], encoder: ItemEncoder) -> bytes:
         key = (wire, conversation_id)
         with self._lock:
-            history = self._histories.pop(key, None) or EncodedHistory()  # nobody else has it meanwhile
+            history = self._histories.pop(key, None) or EncodedHistory()  # taken out, so that no other request uses it meanwhile
             self._size -= history.size
         encoded = history.encode(items, encoder)
         with self._lock:
-            if key in self._histories:  # a request that was given up may still be encoded
+            if key in self._histories:  # a request that was given up may still be encoding
                 self._size -= self._histories.pop(key).size
             if history.size <= self._limit:
                 self._histories[key] = history
@@ -97,15 +95,15 @@ HISTORIES = HistoryCache()
 
 
 def text_without_eyes(output: FunctionCallOutput) -> str:
-    """What a model that sees no images is given for a call."""
+    """The output of a call for a model that cannot see images."""
     return "\n".join([output.output] * bool(output.output) + [NO_EYES] * len(output.images))
 
 
 def outputs_after_calls(items: Sequence[Item]) -> Sequence[Item]:
-    """Each output right behind its call, as the Chat wire demands; the same sequence where that is so already."""
+    """Moves each output right after its call, as the Chat wire requires; returns the same sequence if nothing has to move."""
     if _in_order(items):
         return items
-    outputs: dict[str, deque[FunctionCallOutput]] = {}  # an id may come again: some providers count anew in each answer
+    outputs: dict[str, deque[FunctionCallOutput]] = {}  # an id may repeat, because some providers start again in each answer
     for item in items:
         if isinstance(item, FunctionCallOutput):
             outputs.setdefault(item.call_id, deque()).append(item)
@@ -143,7 +141,7 @@ def _common(left: Sequence[object], right: Sequence[object]) -> int:
 
 
 NAME = "codex_output_schema"
-KEPT = 256  # schemas that some provider has refused
+KEPT = 256  # refused schemas that are remembered
 
 Form = Literal["strict", "lenient", "words"]
 
@@ -159,7 +157,7 @@ def form_for(place: str, schema: dict[str, Any]) -> Form:
 
 
 def gives_way(place: str, schema: dict[str, Any] | None, status: int, body: str) -> bool:
-    """After a refusal that may be about the schema: whether the next request asks in another form."""
+    """After a refusal that may be about the schema: whether the next request asks for it in another form."""
     if schema is None or status not in (400, 422) or not any(word in body for word in _COMPLAINTS):
         return False
     after = _AFTER.get(form_for(place, schema))
@@ -172,7 +170,7 @@ def gives_way(place: str, schema: dict[str, Any] | None, status: int, body: str)
 
 
 def in_words(schema: dict[str, Any]) -> str:
-    """For a provider that cannot be given a schema."""
+    """For a provider that accepts no schema."""
     return (
         "Your final answer has to be one JSON value that fits this JSON schema, with nothing before or after it:\n"
         f"{_encode(schema).decode()}"

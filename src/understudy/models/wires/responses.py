@@ -25,7 +25,7 @@ encode = msgspec.json.Encoder().encode
 
 ENCRYPTED = "reasoning.encrypted_content"
 
-# What addresses do not know, learnt once a process.
+# What each address rejects, learned once per process.
 _refuses_include: set[str] = set()
 _refuses_grammar: set[str] = set()
 
@@ -77,7 +77,7 @@ class ResponsesWire:
         return b"," + encode(options)[1:-1] + b',"prompt_cache_key":'
 
     def _ask_for_form(self, text: dict[str, Any], schema: dict[str, Any]) -> bytes:
-        """In `text`, or as a last item for a provider that knows no schemas."""
+        """In `text`, or as a last item for a provider that accepts no schemas."""
         form = form_for(self._place, schema)
         if form == "words":
             message = {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": in_words(schema)}]}
@@ -113,7 +113,7 @@ class ResponsesWire:
         return self._family.patch == "grammar" and self._place not in _refuses_grammar
 
     def _history(self, prompt: Prompt, *, grammar: bool) -> bytes:
-        """Each form of it in a cache of its own, since a form says the same of the same items."""
+        """Each form has a cache of its own, in which an item is always encoded the same way."""
         reasons = prompt.conversation_id not in self._not_understood
         eyes = self._family.eyes
         form = _Form(self._settings.store, reasons, custom_calls(prompt.items) if grammar else frozenset(), eyes=eyes)
@@ -122,7 +122,7 @@ class ResponsesWire:
 
 
 def _not_understood(body: str) -> bool:
-    """The encrypted reasoning is of another account or model, or the provider does not have what an id stands for."""
+    """The encrypted reasoning is from another account or model, or the provider does not have what an id stands for."""
     return "invalid_encrypted_content" in body or ("rs_" in body and "not found" in body)
 
 
@@ -137,7 +137,7 @@ def _reasoning(settings: ModelSettings, family: Family) -> dict[str, str] | None
 
 
 def _tried(settings: ModelSettings) -> dict[str, str] | None:
-    """What a model that nobody here knows is asked for: the effort alone, if the user chose one."""
+    """What to ask of an unknown model: only the effort, if the user chose one."""
     chosen = settings.reasoning_effort if settings.effort_is_chosen else None
     return None if chosen in (None, "none") else {"effort": chosen}
 
@@ -164,17 +164,17 @@ def custom_calls(items: Sequence[Item]) -> frozenset[str]:
 
 
 class _Form:
-    """How the items of a history are put, which depends on what the provider keeps and understands."""
+    """How to write the items of a history, which depends on what the provider stores and understands."""
 
     def __init__(self, store: bool, reasons: bool, custom: frozenset[str], *, eyes: bool = True) -> None:
         self.store = store
         self.reasons = reasons
         self._eyes = eyes
-        self._custom = custom  # calls that were free text
+        self._custom = custom  # calls with free text as their argument
 
     def encode(self, item: Item) -> bytes:
         match item:
-            case Message():  # its id stays here: with one, a provider that stores nothing would look for it in vain
+            case Message():  # without its id: a provider that stores nothing would look for the id in vain
                 said = {"type": "message", "id": None, "role": item.role, "content": self._content(item.content)}
                 return encode(said if item.phase is msgspec.UNSET else {**said, "phase": item.phase})
             case Reasoning():
@@ -203,10 +203,10 @@ class _Form:
 
     def _encode_reasoning(self, item: Reasoning) -> bytes:
         if not self.reasons or item.signature is not None or (item.id is None and item.encrypted_content is None):
-            return b""  # from another wire: only a reader understands it
+            return b""  # from another wire, which no provider understands here
         if not self.store and item.encrypted_content is None:
             if not item.content:
-                return b""  # an id alone says nothing to a provider that keeps nothing
+                return b""  # an id alone means nothing to a provider that stores nothing
             return encode({"type": "reasoning", "summary": item.summary, "content": item.content})
         fields = {"type": "reasoning", "id": item.id, "summary": item.summary, "encrypted_content": item.encrypted_content}
         return encode({**fields, "content": item.content} if item.content else fields)

@@ -1,4 +1,4 @@
-"""Reads Responses streams: deltas and whole items as they come, to the event that says how the answer ended."""
+"""Reads Responses streams: deltas and complete items as they come, until the event that says how the answer ended."""
 
 import logging
 from typing import Any, cast
@@ -18,7 +18,7 @@ logger = logging.getLogger(__name__)
 WAITING = ("response.created", "response.queued", "response.in_progress", "keepalive", "ping", "")  # nothing was said with these
 
 
-Json = msgspec.Raw | Any  # not read yet, or read
+Json = msgspec.Raw | Any  # not parsed yet, or parsed
 
 
 class _Event(msgspec.Struct, gc=False):
@@ -30,7 +30,7 @@ class _Event(msgspec.Struct, gc=False):
 
 
 class _MendedEvent(msgspec.Struct, gc=False):
-    """One whose text is broken. Its delta may begin or end with half a character."""
+    """An event with broken text. Its delta may begin or end with half a character."""
 
     type: Any = ""
     delta: Any = None
@@ -43,7 +43,7 @@ _decode = msgspec.json.Decoder(_Event).decode
 
 
 def _read(payload: bytes) -> _MendedEvent | None:
-    """None: it is no event at all."""
+    """None if it is not an event."""
     try:
         return msgspec.convert(read_loosely(payload), _MendedEvent)
     except ValueError:
@@ -60,11 +60,11 @@ class ResponsesDecoder:
         self._show_raw = show_raw
         self._gave_items = False
         self._began_call = False
-        self._untold: list[str] = []  # what deltas said since the last message, which is to say it again
-        self._shown = Sizes()  # what was said in deltas, and again
-        self._given = Sizes()  # in items
-        self._broken = False  # an event had to be mended: from then on, half a character may have been kept back
-        self._halves: dict[str, Halves] = {}  # of "text", "reasoning" and "raw", from the first piece on that may be broken
+        self._untold: list[str] = []  # text of deltas since the last message, which should repeat it
+        self._shown = Sizes()  # what deltas have said
+        self._given = Sizes()  # what items have said
+        self._broken = False  # an event had to be repaired; from then on, half a character may be waiting
+        self._halves: dict[str, Halves] = {}  # for "text", "reasoning" and "raw", from the first piece on that may be broken
 
     def feed(self, payloads: list[bytes], queue: EventQueue) -> None:
         for payload in payloads:
@@ -146,7 +146,7 @@ class ResponsesDecoder:
         return table
 
     def _take_untyped(self, payload: bytes, queue: EventQueue) -> None:
-        """What comes from servers that answer in one piece, and from gateways that speak for another."""
+        """For servers that answer as a whole, and gateways that translate for another server."""
         whole = _table(msgspec.Raw(payload))
         if whole.get("error"):
             raise error_in_stream(whole["error"])
@@ -214,13 +214,13 @@ class ResponsesDecoder:
                 queue.append(TextDelta(rest) if kind == "text" else ReasoningDelta(rest, raw=kind == "raw"))
 
     def _complete(self, response: dict[str, Any], queue: EventQueue) -> None:
-        if not self._gave_items:  # some servers tell of the items only here
+        if not self._gave_items:  # some servers send the items only here
             for item in _tables(response.get("output")):
                 self._give(item, queue)
         self._end(read_usage(response.get("usage")), queue)
 
     def _end(self, usage: Usage | None, queue: EventQueue) -> None:
-        if self._untold:  # and some never repeat what they said
+        if self._untold:  # and some never repeat what deltas said
             self._give({"type": "message"}, queue)
         elif self._began_call and not self._gave_items:
             raise stream_lost(CALL_MISSING)
@@ -229,7 +229,7 @@ class ResponsesDecoder:
 
 
 class _PlainMessage(msgspec.Struct, gc=False, tag="message", tag_field="type"):
-    """A message without anything odd about it: nearly all are, and are decoded in one call instead of some twenty."""
+    """An ordinary message: nearly all are, and are decoded by one call instead of about twenty."""
 
     content: tuple[OutputText, ...]
     id: str | None = None
@@ -254,7 +254,7 @@ def _in_phase(said: _PlainMessage) -> Message:
 
 
 def read_item(item: dict[str, Any]) -> ModelItem | None:
-    """None for kinds that were never asked for, and for a call that breaks off: it must not run."""
+    """None for kinds that we never asked for, and for an incomplete call, which must not run."""
     match item.get("type"):
         case "message":
             return Message("assistant", tuple(_outputs(item)), _text(item, "id"), _text(item, "phase") or msgspec.UNSET)
@@ -270,7 +270,7 @@ def read_item(item: dict[str, Any]) -> ModelItem | None:
             arguments = _text(item, "arguments") or ""
             call_id = _text(item, "call_id") or _text(item, "id") or new_call_id()
             name = _text(item, "name") or ""
-            if namespace := _text(item, "namespace"):  # how newer models name a tool of another server
+            if namespace := _text(item, "namespace"):  # newer models put the server's name of a tool here
                 name = f"{namespace}__{name}"
             return FunctionCall(name, arguments if arguments.strip() else "{}", call_id, id=_text(item, "id"))
         case "custom_tool_call" if item.get("status") != "incomplete":
@@ -309,19 +309,19 @@ def _incomplete(response: dict[str, Any]) -> ModelError:
 
 
 def _told(payload: bytes) -> dict[str, Any]:
-    """An `error` event may hold its code and message itself."""
+    """The details of an `error` event, which may be in the event itself."""
     table = _table(msgspec.Raw(payload))
     return {key: table[key] for key in ("code", "message", "param") if table.get(key)}
 
 
 def _table(value: Json) -> dict[str, Any]:
-    """Of an event's field or a whole event; empty where it is no object."""
+    """An object in an event, or an event; empty if it is not an object."""
     value = _read_field(bytes(value)) if isinstance(value, msgspec.Raw) else mended(value)
     return cast(dict[str, Any], value) if isinstance(value, dict) else {}
 
 
 class _PlainEnd(msgspec.Struct, gc=False):
-    """What is wanted of a whole response whose items have come: it repeats them, the instructions and the tools."""
+    """The few fields that we need of a whole response, which repeats its items, the instructions and the tools."""
 
     usage: ResponsesUsage
 

@@ -1,4 +1,4 @@
-"""Server-sent events: bytes in, `data` payloads out. No I/O; the same result for any way the bytes are cut into chunks."""
+"""Server-sent events: bytes in, `data` payloads out. No I/O; the result is the same however the bytes are cut into chunks."""
 
 from understudy.models.wires.wire import EVENT_LIMIT
 
@@ -11,28 +11,28 @@ class EventTooLarge(Exception):
 
 
 class SseSplitter:
-    """Only `data` matters here: both wires repeat the kind of an event inside it."""
+    """Only uses `data`, because the wires repeat the kind of an event inside it."""
 
     __slots__ = ("_after_cr", "_data", "_held", "_limit", "_partial", "_started", "lines")
 
     def __init__(self, limit: int = EVENT_LIMIT) -> None:
         self._limit = limit
-        self._partial = bytearray()  # of a line whose end has not come
-        self._data: list[bytes] = []  # the data lines of an event whose end has not come
+        self._partial = bytearray()  # of an unfinished line
+        self._data: list[bytes] = []  # the data lines of an unfinished event
         self._held = 0  # upper bound of the bytes in both
         self._after_cr = False
         self._started = False
-        self.lines = 0  # complete ones so far, comments too
+        self.lines = 0  # complete lines so far, including comments
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The payloads that this chunk completes. Raises EventTooLarge."""
         if self._after_cr and chunk:
             self._after_cr = False
-            if chunk[0] == 10:  # the other half of a CRLF
+            if chunk[0] == 10:  # the second half of a CRLF
                 chunk = chunk[1:]
         if not chunk:
             return []
-        lines = chunk.splitlines()  # of bytes: at CR, LF and CRLF only
+        lines = chunk.splitlines()  # bytes: splits only at CR, LF and CRLF
         last = chunk[-1]
         self._after_cr = last == 13
         partial = b"" if last in (10, 13) else lines.pop()
@@ -47,7 +47,7 @@ class SseSplitter:
         return payloads
 
     def close(self) -> list[bytes]:
-        """At the end of the bytes: what is left, for servers that leave out the last blank line."""
+        """At the end: the rest, for servers that leave out the last blank line."""
         line = bytes(self._partial)
         self._partial.clear()
         return self._take([line, b""])
@@ -58,7 +58,7 @@ class SseSplitter:
             lines[0] = lines[0].removeprefix(BOM)
         self.lines += len(lines)
         data = self._data
-        only: bytes | None = None  # of an event whose data has one line so far, as nearly all have
+        only: bytes | None = None  # of an event with a single data line so far, as nearly all have
         payloads: list[bytes] = []
         for line in lines:
             if not line:

@@ -1,4 +1,4 @@
-"""What the wires have in common: how a request is put, how its answer is read within bounds, and how tokens are counted."""
+"""What the wires have in common: how to send a request, read its answer within limits, and count tokens."""
 
 import os
 from typing import Annotated, Any, Protocol, cast
@@ -11,11 +11,11 @@ from understudy.protocol.items import Usage
 
 MIB = 1024 * 1024
 
-ANSWER_TEXT = 4 * MIB  # bytes of text, and as many of reasoning
+ANSWER_TEXT = 4 * MIB  # bytes of text, and the same again of reasoning
 ANSWER_ARGUMENTS = 8 * MIB  # bytes of the arguments of all tool calls together
 ANSWER_ITEMS = 16 * 1024  # messages, thoughts and tool calls
 EVENT_LIMIT = 24 * MIB  # bytes of one event: a whole answer, escaped
-UNSAID_LIMIT = EVENT_LIMIT + 8 * MIB  # bytes of a stream in which nothing is said: comments, empty events, and one that is large
+UNSAID_LIMIT = EVENT_LIMIT + 8 * MIB  # bytes of a stream without words of the model: comments, empty events, and one large event
 ERROR_BODY_LIMIT = 64 * 1024  # bytes of an error's body that are read
 
 
@@ -24,7 +24,7 @@ def size_of(text: str) -> int:
 
 
 class Sizes:
-    """What one answer has come to so far. Each method raises ModelRefused once it is too much."""
+    """The size of one answer so far. Each method raises ModelRefused if it is too large."""
 
     __slots__ = ("_arguments", "_items", "_thoughts", "text")
 
@@ -33,7 +33,7 @@ class Sizes:
 
     @property
     def total(self) -> int:
-        """It grows with whatever is said."""
+        """Grows with everything that the model says."""
         return self.text + self._thoughts + self._arguments + self._items
 
     def add_text(self, text: str) -> None:
@@ -77,7 +77,7 @@ class _Received(msgspec.Struct, gc=False):
 
 
 class ResponsesUsage(msgspec.Struct, gc=False):
-    """As the Responses wire has it, and nothing by another wire's name: decoding it is one call, and `read_usage` some thirty."""
+    """In the Responses wire's form only, so that decoding is one call; `read_usage` needs about thirty."""
 
     input_tokens: Tokens
     output_tokens: Tokens
@@ -102,7 +102,7 @@ class ResponsesUsage(msgspec.Struct, gc=False):
 
 
 def read_usage(value: Any) -> Usage | None:
-    """None where the numbers are missing."""
+    """None if the numbers are missing."""
     if not isinstance(value, dict):
         return None
     usage = cast(dict[str, Any], value)
@@ -127,7 +127,7 @@ def read_usage(value: Any) -> Usage | None:
 
 
 def read_anthropic_usage(usage: dict[str, Any]) -> Usage | None:
-    """This provider counts apart what came from its cache and what went into it."""
+    """This provider counts tokens read from its cache and written to it separately."""
     sent, received = _count(usage, "input_tokens"), _count(usage, "output_tokens")
     if sent is None and received is None:
         return None
@@ -145,7 +145,7 @@ def _details(usage: dict[str, Any], keys: tuple[str, ...], name: str) -> int | N
 
 
 def _count(table: dict[str, Any], name: str) -> int | None:
-    """A number that no answer can have is as good as none."""
+    """A number that no answer can have counts as missing."""
     value = table.get(name)
     return int(value) if (type(value) is int or type(value) is float) and 0 <= value <= MOST_TOKENS else None
 
@@ -155,22 +155,22 @@ class EventQueue(Protocol):
 
 
 class Decoder(Protocol):
-    """Reads one answer. Events go to `queue` as they are known; raises ModelError when the answer fails."""
+    """Reads one answer. Puts events into `queue` as they become known; raises ModelError if the answer fails."""
 
-    ended: bool  # `Completed` was given
-    nearly_ended: bool  # all is said; only the bill is missing
-    cut: bool  # an event breaks off in the middle: what it said is lost
-    heard: int  # events so far that are of an answer; not those that only keep a connection alive
+    ended: bool  # `Completed` was passed on
+    nearly_ended: bool  # only the token counts are missing
+    cut: bool  # an event broke off in the middle, so its content is lost
+    heard: int  # events so far that belong to an answer, rather than only keep the connection alive
 
     @property
     def said(self) -> int:
-        """It grows with whatever the model says. Events of an answer may be empty, without end."""
+        """Grows with everything that the model says. Events that say nothing may go on without end."""
         ...
 
     def feed(self, payloads: list[bytes], queue: EventQueue) -> None: ...
 
     def close(self, queue: EventQueue) -> None:
-        """No more will come. Raises StreamLost unless the answer was whole."""
+        """No more will come. Raises StreamLost unless the answer was complete."""
         ...
 
 
@@ -186,9 +186,9 @@ class Wire(Protocol):
     def decoder(self) -> Decoder: ...
 
     def gives_way(self, prompt: Prompt, status: int, body: str) -> bool:
-        """After a refusal: whether the next body leaves out what the provider may have stumbled over.
+        """After a refusal: whether the next body leaves out a part that the provider may have rejected.
 
-        True at most once for each thing that can be left out: the request is put again at once.
+        True at most once for each such part; then the request is repeated at once.
         """
         ...
 
@@ -201,7 +201,7 @@ TEXT_KEYS = ("text", "content", "thinking", "summary")
 
 
 def text_of(value: Any, depth: int = 8) -> str:
-    """The text in whatever shape a provider gives it: a string, an object with it under one of several names, a list of these."""
+    """The text in any form that providers use: a string, an object with it under one of several names, or a list of these."""
     if not value or not depth:
         return ""
     if isinstance(value, str):
