@@ -76,6 +76,23 @@ async def test_a_question_is_put_again_by_the_next_worker_and_answered_through_a
 
 
 @pytest.mark.slow
+async def test_callers_are_told_where_the_folder_of_a_turn_that_was_cut_off_is_gone(tmp_path: Path) -> None:
+    asks = call("shell", command=["touch", "made"], with_escalated_permissions=True, justification="it is needed")
+    config = {**LONG, "approval_policy": "on-request", "sandbox_mode": "workspace-write"}
+    async with machines(tmp_path, [asks], workers=("a",), config=config) as those:
+        x, y = await those.client("x"), those.rest("y")
+        work = those.work("w")
+        name = (await y.create(work, "Make it"))["id"]
+        await (await y.stream(name)).until("exec_approval_request")
+        await those.servers["a"].kill()
+        work.rmdir()
+        await those.servers["a"].start()
+        assert "cannot be used" in str(await x.result("codex-reply", {"threadId": name, "prompt": "and"}))
+        await y.post(f"/v1/conversations/{name}/interrupt")
+        await y.delete(f"/v1/conversations/{name}")
+
+
+@pytest.mark.slow
 async def test_of_a_host_that_is_away_conversations_are_read_and_callers_are_told(tmp_path: Path) -> None:
     script = [say("one"), deltas(["half ", HOLD]), say("back"), say("another")]
     async with machines(tmp_path, script, workers=("a",), config=SOON) as those:

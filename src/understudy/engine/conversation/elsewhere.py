@@ -124,7 +124,12 @@ class Elsewhere:
             await shell.take_claim()
         except ConversationBusy:
             return TakenUp()
-        await shell.resume_cut_turn()
+        try:
+            await shell.resume_cut_turn()
+        except StoreError:
+            raise
+        except AgentError as error:  # its folder has been removed, for example; the letters are answered all the same
+            logger.info("the turn that was cut off in %s cannot be resumed: %s", shell.id, error)
         unrecorded = 0
         for letter in await shell.letters_waiting():
             if shell.has_read(letter):
