@@ -1,6 +1,6 @@
-"""Standard input and output as a transport: bytes to lines, lines in, and what a sink was given out.
+"""Standard input and output as a transport: turns bytes into lines, passes lines on, and writes what a sink gets.
 
-It knows nothing of what the lines say.
+It knows nothing of the lines' content.
 """
 
 import asyncio
@@ -16,15 +16,15 @@ from understudy.protocol.jsonrpc import Incoming, RequestId, read_line, too_larg
 from understudy.servers.process.process import Ending
 
 MOST_BYTES = 128 * 1024 * 1024
-KEPT_OF_OVERLONG = 2000  # enough to see whom to tell
+KEPT_OF_OVERLONG = 2000  # enough to find the sender of the request
 
 
 class OverlongLine(bytes):
-    """The beginning of a line that had too many bytes; the rest was not kept."""
+    """The beginning of a line with too many bytes; the rest was not kept."""
 
 
 class LineWithoutMemory(OverlongLine):
-    """The beginning of one for the whole of which there was no memory."""
+    """The beginning of a line that did not fit into memory."""
 
 
 class LineSplitter:
@@ -35,10 +35,10 @@ class LineSplitter:
         self._skipping = False
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that are complete now, without their ends; blank ones are left out."""
+        """The lines that are now complete, without their ends; blank lines are left out."""
         size = len(chunk)
         if chunk.find(b"\n") == size - 1 and size <= self._limit and not self._pieces and not self._skipping:
-            line = chunk.strip(b" \t\r\n")  # one line and no more, as of most clients
+            line = chunk.strip(b" \t\r\n")  # just one line, as from most clients
             return [line] if line else []
         first, *rest = chunk.split(b"\n")
         if not rest:
@@ -56,12 +56,12 @@ class LineSplitter:
         self._pieces.clear()
         self._length, self._skipping = 0, False
         for line in rest[:-1]:
-            self._emit(line, lines)  # within one chunk, which is never too long
+            self._emit(line, lines)  # lines within one chunk are never too long
         self._keep(rest[-1])
         return lines
 
     def rest(self) -> bytes:
-        """What came after the last line end: a last line without one, at the end of the input."""
+        """A last line without a line end, at the end of the input."""
         rest = b"".join(self._pieces)
         return OverlongLine(rest) if self._skipping else rest.strip()
 
@@ -70,7 +70,7 @@ class LineSplitter:
             return
         self._length += len(piece)
         self._pieces.append(piece)
-        if self._length > self._limit:  # keep what tells whose it is, and go on with the next line
+        if self._length > self._limit:  # keep enough to identify the sender, and continue with the next line
             self._skipping = True
             self._pieces = [b"".join(self._pieces)[:KEPT_OF_OVERLONG]]
 
@@ -82,7 +82,7 @@ class LineSplitter:
 
 
 def read_message(line: bytes) -> Incoming:
-    """What a line says, also one of which only the beginning was kept."""
+    """The message of a line, even if only its beginning was kept."""
     if type(line) is OverlongLine:
         return too_long(line, MOST_BYTES)
     try:
@@ -91,7 +91,7 @@ def read_message(line: bytes) -> Incoming:
         return too_large_for_memory(line[:KEPT_OF_OVERLONG])
 
 
-CONGESTED_BYTES = 1024 * 1024  # what waits for an answer behind it: what comes then is merged until the client has caught up
+CONGESTED_BYTES = 1024 * 1024  # beyond this, new output is merged until the client has caught up
 DRAINED_BYTES = 256 * 1024
 OVERFULL_BYTES = 64 * 1024 * 1024
 
@@ -138,7 +138,7 @@ class PipeSink:
         self._transport.write(messages[0] if len(messages) == 1 else b"".join(messages))
 
     async def taken(self, seconds: float | None) -> None:
-        """Wait until the client has taken everything, at most this long if it is given."""
+        """Wait until the client has taken everything, at most this long if a time is given."""
         if self.closed or self._transport is None or self._transport.get_write_buffer_size() == 0:
             return
         empty = self._loop.create_future()
@@ -154,12 +154,12 @@ class PipeSink:
 
     @property
     def overfull(self) -> bool:
-        """So much waits that a client which keeps asking and never reads should not be listened to for a while."""
+        """So much waits that a client which keeps asking and never reads should be ignored for a while."""
         buffered = self._transport.get_write_buffer_size() if self._transport is not None else 0
         return self._waiting + buffered > OVERFULL_BYTES
 
     def drained(self, callback: Callable[[], None]) -> None:
-        """One callback in a step: each may fill the pipe again."""
+        """One callback per step: each may fill the pipe again."""
         self._to_call.append(callback)
         self._call_soon()
 
@@ -196,18 +196,18 @@ class PipeSink:
 
 logger = logging.getLogger(__name__)
 
-LINES_IN_A_STEP = 16  # of the event loop: a call may cost a thousand calls of functions in the step that it comes in
+LINES_IN_A_STEP = 16  # per step of the event loop: a call may take a thousand function calls in its first step
 
-AHEAD_BYTES = 256 * 1024  # of lines that wait: so far the input is read ahead, in search of those that go first
+AHEAD_BYTES = 256 * 1024  # of waiting lines: the input is read ahead this far, in search of lines that may overtake
 
 Receive = Callable[[bytes], None]
-GoesFirst = Callable[[bytes], bool]  # whether a line may be handed over before those that came before it, and wait
+GoesFirst = Callable[[bytes], bool]  # whether a line may overtake earlier lines that wait
 
 
 async def open_output(sink: PipeSink, ending: Ending, *, poll_terminal: bool = True) -> None:
-    """From here on what the sink is given goes to standard output. The server ends when nobody reads that any more.
+    """From here on the sink writes to standard output. The server ends when nobody reads that any more.
 
-    Polling makes standard output non-blocking, also for whoever shares a terminal with us: a server does not mind.
+    Polling makes standard output non-blocking, also for programs that share a terminal with us; a server does not mind.
     """
     if _can_be_polled(1) and (poll_terminal or not os.isatty(1)):
         loop = asyncio.get_running_loop()
@@ -227,7 +227,7 @@ async def open_input(
     at_end: bool = False,
     goes_first: GoesFirst | None = None,
 ) -> None:
-    """Give every line of standard input to `receive`, those that were read already first. The server ends with the input."""
+    """Pass every line of standard input to `receive`, beginning with those already read. The server ends with the input."""
     reader = _Input(receive, sink, ending, goes_first)
     reader.data_received(already_read)
     if at_end:
@@ -252,13 +252,13 @@ def _read_in_thread(reader: "_Input") -> None:
 
 
 def _can_be_polled(fd: int) -> bool:
-    """A plain file or /dev/null cannot: some event loops end the process over it."""
+    """False for a plain file or /dev/null: some event loops end the process over them."""
     mode = os.fstat(fd).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(fd)
 
 
 class _Input(asyncio.Protocol):
-    """Hands over so many lines in one step of the event loop; the rest waits, and so does whoever writes them."""
+    """Passes on a limited number of lines per step of the event loop; the rest waits, and so does their writer."""
 
     def __init__(self, receive: Receive, sink: PipeSink, ending: Ending, goes_first: GoesFirst | None = None) -> None:
         self._receive = receive
@@ -293,7 +293,7 @@ class _Input(asyncio.Protocol):
             self._sink.drained(self._resume)
 
     def _keep(self, lines: list[bytes]) -> None:
-        """For the steps after this one, but for a few that go first."""
+        """Keep lines for later steps, except a few that may overtake."""
         first = 0
         for line in lines:
             if self._goes_first is not None and first < LINES_IN_A_STEP and self._goes_first(line):
@@ -345,7 +345,7 @@ class _Input(asyncio.Protocol):
         self._end()
 
     def _end(self) -> None:
-        """Once all that came was handed over."""
+        """End once everything received was passed on."""
         self._is_ended = True
         if not self._waiting:
             self._ending.end()

@@ -1,4 +1,4 @@
-"""Commands and skills on disk as MCP prompts: their list, and the text that one of them makes."""
+"""Commands and skills on disk as MCP prompts: their list, and the text that each one makes."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ from understudy.protocol.records import Overrides
 from understudy.servers.arguments import did_you_mean
 from understudy.servers.failures import InvalidParams
 
-WORDS = "arguments"  # all that follows a command's name is one argument
+WORDS = "arguments"  # everything after a command's name is one argument
 _MOST_WORDS = 64 * 1024
 
 
@@ -27,7 +27,7 @@ class _Asked(msgspec.Struct):
 
 
 async def list_prompts(engine: Engine, caller: Caller) -> dict[str, Any]:
-    """Those of the folder in which the server was started, and the user's own. Others are served while the files are looked at."""
+    """Those of the server's starting folder and the user's own. Others are served while the files are read."""
     config = _config(engine, caller)
     if config is None:
         return {"prompts": []}
@@ -72,7 +72,7 @@ async def get_prompt(engine: Engine, caller: Caller, given: bytes) -> dict[str, 
 
 
 def _config(engine: Engine, caller: Caller) -> Config | None:
-    """None for callers who may not work here, and where there is nothing of the kind."""
+    """None for callers who may not work here, and if there are no such files."""
     if "run" not in caller.rights:
         return None
     try:

@@ -1,5 +1,5 @@
-"""Questions that the client of one conversation is asked by requests of ours: each once, withdrawn when it is answered
-elsewhere, and what an answer means.
+"""Asks one conversation's client questions by requests of ours: each once, withdrawn if it is answered elsewhere, with a meaning
+for each answer.
 """
 
 import logging
@@ -19,7 +19,7 @@ _LONGEST_ERROR = 200
 
 
 def unusable(response: Response) -> tuple[Decision, str] | None:
-    """The no that it stands for, and why; None where it has a result, which the door reads."""
+    """The no that an error stands for, and its reason; None if the response has a result, which the door reads."""
     if response.unreadable:
         return "denied", NOT_READABLE
     if response.failed:
@@ -53,7 +53,7 @@ class AskedQuestions:
         *,
         read_input: Callable[[UserInputAsked, Response], tuple[Decision, str, Answers]],
     ) -> None:
-        """`read_answer`: a decision, and where it came from. `withdraw`: tell the client that nobody waits for its answer."""
+        """`read_answer`: returns a decision and its source. `withdraw`: tells the client that its answer is no longer needed."""
         self._handle = handle
         self._read_answer = read_answer
         self._read_input = read_input
@@ -62,7 +62,9 @@ class AskedQuestions:
         self._asked: dict[tuple[str, str], tuple[RequestId, Question]] = {}  # by turn and call
 
     def ask(self, question: Question, turn: str, send: Callable[[OnAnswer], RequestId]) -> None:
-        """Unless the client is being asked just this, or it is not open any more. `send` makes the request, and returns its id."""
+        """Ask, unless the same question is already being asked or is no longer open. `send` makes the request and returns
+        its id.
+        """
         key = turn, question.call_id
         before = self._asked.get(key)
         if self._handle.open_question(question.call_id) != question or (before is not None and before[1] == question):
@@ -73,7 +75,7 @@ class AskedQuestions:
         self._asked[key] = send(lambda response: self._take(key, question, asked_at, response)), question
 
     def withdraw(self, call_id: str, turn: str) -> None:
-        """It was answered elsewhere, or does not matter any more."""
+        """The question was answered elsewhere, or no longer matters."""
         asked = self._asked.pop((turn, call_id), None)
         if asked is not None:
             self._tell_withdrawn(asked[0])

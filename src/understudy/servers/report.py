@@ -1,7 +1,7 @@
-"""The report of a turn: what it did and used, made from the log and not by the model.
+"""The report of a turn: what it did and used, from the log and not from the model.
 
-The full one lists everything. The brief one is for callers that are models: each member of a result costs them context, so it has
-what they act upon.
+The full report lists everything. The brief one is for callers that are models: each member of a result costs context, so it has
+only what they act upon.
 """
 
 from typing import Any
@@ -28,7 +28,7 @@ _BRIEF = _Bounds(10, 50, 200)
 
 
 def report_of(work: Work, kind: ReportKind) -> dict[str, Any]:
-    """As `structuredContent.report` has it. What is not known is left out."""
+    """The value of `structuredContent.report`. Unknown values are left out."""
     if kind == "full":
         done = _done(work, work.commands, work.tools, _FULL)
         for name, hidden in (("commands_left_out", work.commands_left_out), ("tools_left_out", work.tools_left_out)):
@@ -62,7 +62,7 @@ def _done(work: Work, commands: list[Command], tools: list[ToolUse], most: _Boun
 
 
 def spent(tally: Tally) -> dict[str, Any]:
-    """Tokens and cost where they are known, and seconds of work."""
+    """Tokens and cost if they are known, and seconds of work."""
     used: dict[str, Any] = {}
     if tally.usage is not None:
         counts = msgspec.structs.asdict(tally.usage)

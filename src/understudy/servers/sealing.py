@@ -1,6 +1,4 @@
-"""What is given to clients to keep and to bring back unchanged: sealed with a key of this home, and remembered where it was
-ended before its time.
-"""
+"""Data that clients keep and send back unchanged: sealed with a key of this home. Ids that were ended early are remembered."""
 
 import logging
 import os
@@ -21,7 +19,7 @@ _KEY_BYTES = 32
 
 
 class IdSeal:
-    """`purpose` keeps what was sealed for one thing from being taken for another. `seal_bytes`: how long the seal is."""
+    """`purpose` prevents that data sealed for one use is accepted for another. `seal_bytes`: length of the seal."""
 
     def __init__(self, state_dir: Path, purpose: bytes, seal_bytes: int = _SEAL_BYTES) -> None:
         state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -36,7 +34,7 @@ class IdSeal:
         return body + self._digest(body)
 
     def open(self, text: str) -> bytes | None:
-        """None for what was not sealed by us. There is one spelling of each."""
+        """None for text that we did not seal. Each has only one spelling."""
         try:
             raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
         except ValueError:
@@ -45,7 +43,7 @@ class IdSeal:
         return body if urlsafe_b64encode(raw).decode().rstrip("=") == text else None
 
     def open_bytes(self, raw: bytes) -> bytes | None:
-        """None for what was not sealed by us."""
+        """None for data that we did not seal."""
         body, seal = raw[: -self._seal_bytes], raw[-self._seal_bytes :]
         return body if compare_digest(seal, self._digest(body)) else None
 
@@ -54,7 +52,7 @@ class IdSeal:
 
 
 def _read_key(path: Path) -> bytes:
-    """The key of this home, made where there is none. Raises `ConfigError`."""
+    """This home's key, made if there is none. Raises `ConfigError`."""
     if not os.path.lexists(path):
         beside = path.with_name(f".{path.name}.{os.getpid()}")
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -66,7 +64,7 @@ def _read_key(path: Path) -> bytes:
             os.link(beside, path)  # another server may have been first
         os.unlink(beside)
     key = read_private(path)
-    if len(key) < _KEY_BYTES:  # with a key that can be guessed anyone could seal
+    if len(key) < _KEY_BYTES:  # with a guessable key anyone could seal
         raise ConfigError(f"{path} does not hold a key of {_KEY_BYTES} bytes: remove the file, and a new one is made")
     return key
 
@@ -75,7 +73,7 @@ logger = logging.getLogger(__name__)
 
 
 class EndedIds:
-    """Names in hexadecimal digits, each with the second in which it was made."""
+    """Ended names in hexadecimal digits, each with the second in which it was made."""
 
     def __init__(self, path: Path, lifetime_seconds: float) -> None:
         self._path = path
@@ -88,7 +86,7 @@ class EndedIds:
         return name in self._ended
 
     def add(self, name: str, created: int) -> None:
-        """From now on, also after a restart."""
+        """Ended from now on, even after a restart."""
         self._ended[name] = created
         try:
             descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -96,11 +94,11 @@ class EndedIds:
                 os.write(descriptor, f"{name} {created}\n".encode())
             finally:
                 os.close(descriptor)
-        except OSError as error:  # it is over here, at least
+        except OSError as error:  # at least it has ended in this process
             logger.error("%s cannot be written, so what was ended comes back by a restart: %s", self._path, error)
 
     def reload(self) -> None:
-        """Know of what another server of this home has ended; to be called every second or so."""
+        """Read what another server of this home has ended; to be called about every second."""
         stamp = self._look()
         if stamp != self._stamp:
             self._ended |= self._read()
@@ -114,7 +112,7 @@ class EndedIds:
         return status.st_mtime_ns, status.st_size, status.st_ino
 
     def _read(self) -> dict[str, int]:
-        """Also takes out what would not be valid any more."""
+        """Also removes names that have expired anyway."""
         try:
             lines = self._path.read_text(encoding="ascii", errors="replace").splitlines()
         except FileNotFoundError:
@@ -127,7 +125,7 @@ class EndedIds:
         if len(found) < len(lines) // 2:
             try:
                 self._write_anew(found)
-            except OSError as error:  # it is only longer than it need be
+            except OSError as error:  # the file is just longer than needed
                 logger.info("%s was not written anew: %s", self._path, error)
         return found
 

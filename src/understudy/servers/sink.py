@@ -1,4 +1,4 @@
-"""Where messages to a client go. Each transport has its own kind of sink; what sends through one knows no transport."""
+"""Where messages to a client go. Each transport has its own kind of sink; senders know no transport."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -7,30 +7,30 @@ from understudy.protocol.jsonrpc import RequestId
 
 
 class Sink(Protocol):
-    """The way to one client. Messages leave in the order in which they were sent, and nobody waits for a slow client:
-    whoever sees that it is `congested` stops sending, asks to be called once it has `drained`, and reads again from the log.
+    """The connection to one client. Messages leave in the order of sending, and nobody waits for a slow client: a sender that sees
+    `congested` stops, asks to be called once the sink has `drained`, and reads again from the log.
     """
 
     @property
     def closed(self) -> bool:
-        """Nobody receives anything here any more; what is sent is dropped."""
+        """Nobody receives anything here any more; messages are dropped."""
         ...
 
     @property
     def congested(self) -> bool:
-        """The client has fallen behind. A message that is sent all the same is kept, but a viewer should wait."""
+        """The client has fallen behind. Messages are still kept, but a viewer should wait."""
         ...
 
     def send(self, message: bytes, related_to: RequestId | None) -> None:
-        """Send a JSON-RPC message with the line end that closes it, or several of them. Never blocks.
+        """Send one or several JSON-RPC messages, each with its line end. Never blocks.
 
-        `related_to` is the client's request that it belongs to: the answer, events, progress and questions of a call. None
-        where it belongs to none. Over pipes all messages take the same way; over HTTP each request has a stream of its own.
+        `related_to` is the client's request to which the message belongs: the answer, events, progress and questions of a call.
+        None if it belongs to no request. Over pipes all messages take the same way; over HTTP each request has a stream of its own.
         """
         ...
 
     def answer(self, message: bytes, related_to: RequestId) -> None:
-        """Like `send`, for the one answer to that request: a transport on which each request has a way of its own ends it here."""
+        """Like `send`, for the one answer to that request: a transport with a separate stream for each request ends it here."""
         ...
 
     def drained(self, callback: Callable[[], None]) -> None:

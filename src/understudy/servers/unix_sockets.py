@@ -1,6 +1,7 @@
-"""Unix sockets of servers: made where nobody else's stands, and removed at the end if still ours; and whose process connects.
+"""Unix sockets of servers: made only where no other server's socket is, and removed at the end if still ours. Also identifies the
+connecting process.
 
-A socket appears under its name in one step, with its mode, once it listens; so nobody finds one that is open too wide or not ready.
+A socket appears under its name in one step, with its mode, once it listens; so nobody finds one that is too open or not ready.
 """
 
 import fcntl
@@ -23,7 +24,7 @@ import msgspec
 from understudy.errors import ConfigError
 
 _BACKLOG = 2048
-_LONGEST = 100  # bytes: what every system takes, with room for the name that it has at first
+_LONGEST = 100  # bytes: every system takes so many, including room for the socket's temporary name
 _ANSWER_SECONDS = 2.0
 _LOCK_SECONDS = 3.0  # that another server may take to begin; in a folder such as /tmp anybody can hold the lock
 _LOCK_PAUSE = 0.02
@@ -35,7 +36,7 @@ _BSD_BYTES = 76
 
 class UnixSocket:
     def __init__(self, path: Path, *, group: str | None = None, shared: bool = False) -> None:
-        """Listens. `shared`: that group, or else our own, may connect. Raises `ConfigError`."""
+        """Listens. `shared`: that group, or by default our own, may connect. Raises `ConfigError`."""
         self.path = path
         if len(os.fsencode(path)) > _LONGEST:
             raise ConfigError(f"the path {path} is too long for a socket, which may have {_LONGEST} bytes: choose a shorter one")
@@ -47,7 +48,7 @@ class UnixSocket:
             raise ConfigError(f"cannot listen on the socket {path}: {error.strerror or error}") from None
 
     def remove(self) -> None:
-        """Unless somebody has put another one there."""
+        """Remove the socket, unless another one has taken its place."""
         with suppress(OSError, ConfigError), _alone_in(self.path.parent):
             if _identity(self.path) == self._identity:
                 os.unlink(self.path)
@@ -55,7 +56,7 @@ class UnixSocket:
 
 @contextmanager
 def _alone_in(folder: Path) -> Generator[None]:
-    """Of two servers that begin at once, one waits for the other. Raises `ConfigError` for a folder that others can write to."""
+    """If two servers begin at once, one waits for the other. Raises `ConfigError` for a folder that others can write to."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         status = os.fstat(descriptor)
@@ -82,7 +83,7 @@ def _lock(descriptor: int, folder: Path) -> None:
 
 
 def _remove_stale(path: Path) -> None:
-    """A socket of ours that nobody listens to was left behind by a server that was killed. Raises `ConfigError` for all else."""
+    """Remove a socket of ours without a listener, left behind by a killed server. Raises `ConfigError` for anything else."""
     try:
         status = os.lstat(path)
     except FileNotFoundError:
@@ -99,7 +100,7 @@ def _remove_stale(path: Path) -> None:
         with suppress(FileNotFoundError):
             os.unlink(path)
         return
-    except TimeoutError:  # it is there, and has no time
+    except TimeoutError:  # the server is there, but busy
         pass
     finally:
         asking.close()
@@ -158,7 +159,7 @@ class SocketPeer(msgspec.Struct, frozen=True):
 
 
 def peer_of(connected: Any) -> SocketPeer | None:
-    """None for a connection that is not of a Unix socket, or whose user the system does not tell."""
+    """None if the connection is not a Unix socket, or the system does not tell its user."""
     if connected is None or connected.family != socket.AF_UNIX:
         return None
     with suppress(OSError, struct.error):
@@ -171,7 +172,7 @@ def peer_of(connected: Any) -> SocketPeer | None:
 
 
 def _is_contained(process: int) -> bool:
-    """Also one that has ended meanwhile, of which nothing is known any more, or whose ids are in no namespace of ours."""
+    """Also true for a process that has ended and so is unknown, or whose ids are in no namespace of ours."""
     try:
         theirs, ours = _depth(str(process)), _depth("self")
     except OSError:

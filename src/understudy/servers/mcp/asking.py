@@ -1,9 +1,7 @@
 """Approval questions as `elicitation/create`, and answers in every shape that clients send.
 
-Keys of questions: short ones that any process understands, so that an answer can come to another than the one that asked.
-
-A key names the conversation and marks the question among those that are open there. It opens nothing by itself: whoever answers is
-held to their rights.
+Also short keys of questions that any process understands, so that an answer may come to a process other than the one that asked. A
+key names the conversation and marks the question among the open ones. It gives no rights: the answerer is held to their own.
 """
 
 import logging
@@ -78,7 +76,7 @@ def question_name(conversation_id: str, turn: str, question: Question, asked_at:
 
 
 def read_question_name(text: object) -> QuestionName | None:
-    """None for what cannot be one of ours."""
+    """None for text that cannot be a key of ours."""
     if not isinstance(text, str) or not text.startswith(_PREFIX):
         return None
     body = text[len(_PREFIX) :]
@@ -92,7 +90,7 @@ def read_question_name(text: object) -> QuestionName | None:
 
 
 def find_asked(handle: Handle, name: QuestionName) -> AskedQuestion | None:
-    """The open question that the key means: no other one, nor an earlier one that only reads the same."""
+    """The open question that the key means, and never an earlier one with the same words."""
     facts = handle.facts
     turn = facts.turn or ""
     for call_id, question in facts.questions.items():
@@ -107,7 +105,7 @@ def _mark(turn: str, call_id: str, digest: bytes, asked_at: float) -> bytes:
 
 
 class _LongName(msgspec.Struct, frozen=True, array_like=True):
-    """What the keys of earlier builds say themselves."""
+    """The content of keys from earlier builds."""
 
     conversation_id: str
     turn: str
@@ -138,12 +136,12 @@ CANCELLED = (
     "never and a sandbox that is enough, a rule that allows this, or somebody who answers from another client"
 )
 
-_LONGEST_WORD = 10_000  # characters of what comes with a no
+_LONGEST_WORD = 10_000  # characters of the words sent with a no
 _NO_FORM: dict[str, Any] = {"type": "object", "properties": {}}
 
 
 def why_unasked(handle: Handle) -> str:
-    """Which right is missing to a caller whose client could be asked."""
+    """The right that is missing to a caller whose client could be asked."""
     return MAY_NOT_RAISE if handle.caller.may("approve", handle.facts.owner) else MAY_NOT_APPROVE
 
 
@@ -186,7 +184,7 @@ def ask_peer(
 ) -> None:
     """Put the question to the client, once per connection; its answer goes to the conversation whenever it comes.
 
-    It goes out by `sink` as part of the request `related_to`, and names `named_call` where that is another one.
+    It is sent through `sink` as part of the request `related_to`, and names `named_call` if that is a different one.
     """
     key = (handle.id, turn, question.call_id)
     before = peer.asked.get(key)
@@ -216,7 +214,7 @@ def ask_peer(
 
 
 def withdraw_closed(peer: Peer, handle: Handle) -> None:
-    """Questions that were answered elsewhere while nobody here followed the conversation."""
+    """Withdraw questions that were answered elsewhere while nobody here followed the conversation."""
     facts = handle.facts
     for name, turn, call_id in tuple(peer.asked):
         if name == handle.id and (turn != facts.turn or call_id not in facts.questions):
@@ -278,7 +276,7 @@ def _patch_params(question: PatchApprovalAsked, peer: Peer, handle: Handle) -> d
 
 
 def _changes(question: PatchApprovalAsked, handle: Handle) -> dict[str, Any]:
-    """In the shapes that its events have."""
+    """The changes in the shapes of its events."""
     if presentation_of(handle).wire == "seed":
         return changes_on_wire(question.changes)
     return modern_changes(question.changes)
@@ -297,7 +295,7 @@ def _tool_params(question: ToolApprovalAsked, peer: Peer) -> dict[str, Any]:
 
 
 def decision_on(asked: AskedQuestion, response: Response, client: str) -> Decide:
-    """`client`: what the one that answers calls itself."""
+    """`client`: what the answering program calls itself."""
     if isinstance(asked.question, UserInputAsked):
         return answer_on(asked.question, asked.turn, asked.asked_at, response, client)
     decision, source = read_answer(response)
@@ -306,7 +304,7 @@ def decision_on(asked: AskedQuestion, response: Response, client: str) -> Decide
 
 
 def read_answer(response: Response) -> tuple[Decision, str]:
-    """What a client decided, and in whose name. Whatever cannot be understood is a no."""
+    """A client's decision and its source. An answer that cannot be understood is a no."""
     if (refusal := unusable(response)) is not None:
         return refusal
     match response.result:
@@ -315,7 +313,7 @@ def read_answer(response: Response) -> tuple[Decision, str]:
         case {"action": "accept", "content": {"decision": decision}}:
             return read_decision(decision), CLIENT
         case {"action": "accept", "content": content} if not isinstance(content, dict | None):
-            return "denied", CLIENT  # a form was filled in, but nobody can tell with what
+            return "denied", CLIENT  # a form was filled in, but its content is not understood
         case {"action": "accept"}:
             return "approved", CLIENT
         case {"action": "cancel"}:
@@ -325,8 +323,8 @@ def read_answer(response: Response) -> tuple[Decision, str]:
 
 
 def check_answer(question: Question, result: Any) -> None:
-    """For answers that come in a request of the client's: what cannot be understood can be refused there, and the question stays
-    open. Raises `InvalidParams`.
+    """For answers in a request of the client's: an answer that cannot be understood is refused, and the question stays open. Raises
+    `InvalidParams`.
     """
     if isinstance(question, UserInputAsked):
         check_input(question, result)
@@ -358,7 +356,7 @@ def read_decision(decision: object) -> Decision:
         case "abort":
             return "abort"
         case "approved_mcp_policy_amendment":
-            return "approved"  # this once: rules are the user's, in the configuration
+            return "approved"  # only this once: rules belong to the user, in the configuration
         case {"network_policy_amendment": {"network_policy_amendment": {"action": "deny"}}}:
             return "denied"
         case dict() if "approved_execpolicy_amendment" in decision or "network_policy_amendment" in decision:
@@ -368,7 +366,7 @@ def read_decision(decision: object) -> Decision:
 
 
 def read_word(response: Response) -> str:
-    """What a client says to the model with a no, as the last codex releases let it: `{"denied": {"rejection": "why"}}`."""
+    """What a client says to the model with a no, in the form of the last codex releases: `{"denied": {"rejection": "why"}}`."""
     match None if response.failed or response.unreadable else response.result:
         case {"decision": {"denied": {"rejection": str(word)}}} | {
             "action": "accept",
@@ -380,7 +378,7 @@ def read_word(response: Response) -> str:
 
 
 def _denies(decision: object) -> bool:
-    """Whether it is one of the ways to say no, and not only what nobody understands."""
+    """Whether it is a known way to say no, and not just something unknown."""
     match decision:
         case "denied" | "timed_out":
             return True

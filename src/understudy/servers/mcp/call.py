@@ -1,6 +1,6 @@
 """One request of a client, from its arrival to its one answer.
 
-A `codex` or `codex-reply` call also watches its conversation, as a `CallViewer`: it is sent events and questions, and answered at
+A `codex` or `codex-reply` call also watches its conversation as a `CallViewer`: it gets events and questions, and is answered at
 the end of the turn.
 """
 
@@ -48,7 +48,7 @@ SERVER_ENDED = "the server ended before this was done"
 
 
 class AnswerShape(Protocol):
-    """How what a handler returned or raised is written on the wire."""
+    """How a handler's result or error is written on the wire."""
 
     def succeeded(self, request_id: RequestId, result: Any) -> bytes: ...
 
@@ -69,21 +69,21 @@ METHOD_SHAPE: Final = _MethodShape()
 
 
 class Later:
-    """What a handler returns when somebody else answers the call: the viewer that waits for the end of a turn."""
+    """Returned by a handler if somebody else answers the call: the viewer that waits for the end of a turn."""
 
 
 LATER: Final = Later()
 
 
 class OnceDurable(msgspec.Struct, frozen=True):
-    """What a handler returns when its result holds only once the log has what it was given."""
+    """Returned by a handler if its result is only valid once the log has what the handler gave it."""
 
     durable: Durable
     result: Any
 
 
 class MakeViewer(Protocol):
-    """Makes whoever watches the turn of a call, and answers it."""
+    """Makes the viewer that watches a call's turn and answers the call."""
 
     def __call__(
         self, call: "Call", handle: Handle, presentation: "Presentation", progress: "Progress | None", *, created: bool = False
@@ -91,16 +91,16 @@ class MakeViewer(Protocol):
 
 
 class ClientContext:
-    """What the calls of one client have in common."""
+    """What the calls of one client share."""
 
     def __init__(self, engine: Engine, caller: Caller, peer: Peer, sink: Sink) -> None:
         self.engine = engine
         self.caller = caller  # in whose name the client speaks
         self.peer = peer
-        self.sink = sink  # for what belongs to several requests
-        self.call_viewer: MakeViewer | None = None  # where a transport needs more of it than the plain one
-        self.stream_viewer: Callable[..., StreamViewer] | None = None  # likewise
-        self.streams_answer_at_end = False  # the era has no way to a client beside its open requests
+        self.sink = sink  # for messages that belong to several requests
+        self.call_viewer: MakeViewer | None = None  # set if a transport needs more than the plain viewer
+        self.stream_viewer: Callable[..., StreamViewer] | None = None  # set if a transport needs more than the plain viewer
+        self.streams_answer_at_end = False  # in this era a client can only be reached through its open requests
         self.capabilities: Mapping[str, Any] = {}  # what a client of that era declared with its request
         self.loop = asyncio.get_running_loop()
         self.created_by: dict[ConversationId, RequestId] = {}  # which of its requests made a conversation
@@ -109,10 +109,10 @@ class ClientContext:
         self._order = InOrder()
 
     async def find(self, conversation_id: ConversationId, *, to_send: bool = False) -> Handle:
-        """Requests about one conversation get on from here in the order in which the client sent them, however long the log
-        takes for each; a handler that submits an op does so without waiting for anything else before it.
+        """Requests about one conversation continue from here in the order in which the client sent them, however long the log takes
+        for each. To keep that order, a handler submits its op without waiting for anything in between.
 
-        Raises `UnknownConversation`, also where the caller may not read it.
+        Raises `UnknownConversation`, also for a caller who may not read it.
         """
         if (behind_others := self._order.enter(conversation_id)) is not None:
             await behind_others
@@ -142,22 +142,22 @@ class Call:
 
     def __init__(self, request_id: RequestId, arguments: Any, sink: Sink, client: ClientContext) -> None:
         self.id = request_id
-        self.arguments = arguments  # of a tool; of a method its `params`, not decoded yet
+        self.arguments = arguments  # of a tool; for a method its undecoded `params`
         self.progress_token: RequestId | None = None
-        self.sink = sink  # the way back to whoever sent it
+        self.sink = sink  # the connection to the sender
         self.client = client
         self.shape: AnswerShape = METHOD_SHAPE
         self.answered = False
         self.cancelled = False
-        self.lasts: Callable[[], bool] | None = None  # whether it can still be cancelled, after its answer
-        self.result_at_end: Callable[[], Any] | None = None  # its answer, should the server end first
+        self.lasts: Callable[[], bool] | None = None  # whether it can still be cancelled after its answer
+        self.result_at_end: Callable[[], Any] | None = None  # its answer if the server ends first
         self._on_answered: list[Callable[[Call], None]] = []
         self._on_cancelled: Callable[[], object] | None = None
 
     # -- answering
 
     def finish(self, returned: Any) -> None:
-        """Answer with what the handler returned, as soon as that holds."""
+        """Answer with the handler's result as soon as that is valid."""
         if returned is LATER:
             return
         if type(returned) is OnceDurable:
@@ -172,7 +172,7 @@ class Call:
             return
         try:
             line = self.shape.succeeded(self.id, result)
-        except Exception as error:  # it cannot be written: the client is told at least that
+        except Exception as error:  # it cannot be written: tell the client at least that
             self.fail(error)
         else:
             self._send(line)
@@ -191,13 +191,13 @@ class Call:
         self.answered = True
         self.sink.answer(line, self.id)
         if self.lasts is None:
-            self._on_cancelled = None  # what it refers to refers to this call; both are freed at once this way
+            self._on_cancelled = None  # breaks a reference cycle, so that both are freed at once
         told, self._on_answered = self._on_answered, []
         for tell in told:
             tell(self)
 
     def server_ends(self) -> None:
-        """Whoever still waits is told so."""
+        """Tell a caller who still waits that the server ends."""
         if not self.answered:
             if self.result_at_end is None:
                 self.fail(AgentError(SERVER_ENDED))
@@ -211,9 +211,9 @@ class Call:
     # -- cancelling
 
     def when_cancelled(self, callback: Callable[[], object]) -> None:
-        """What a cancellation of this request does. One that came while the handler was still waiting for something counts."""
+        """Set what a cancellation of this request does. If one came while the handler was waiting, it happens now."""
         if self.answered and self.lasts is None:
-            return  # it is over
+            return  # already finished
         self._on_cancelled = callback
         if self.cancelled:
             callback()
@@ -227,7 +227,7 @@ class Call:
 
 
 Handler = Callable[[Call], Awaitable[Any]]
-"""Serves a call: returns its result (or `OnceDurable`, or `LATER`), or raises what the client is to be told."""
+"""Serves a call: returns its result (or `OnceDurable`, or `LATER`), or raises what the client should be told."""
 
 
 TURN_GOES_ON = "the server ended before the turn did; continue with codex-reply, which asks an open question again"
@@ -242,7 +242,7 @@ OTHER_FORM = "a later message of this turn asked for another output schema, and 
 
 
 class CallViewer:
-    """Events go to the call that began the turn; one that joined it gets only its answer."""
+    """Events go to the call that began the turn; a call that joined the turn gets only its answer."""
 
     def __init__(
         self,
@@ -254,8 +254,8 @@ class CallViewer:
         created: bool = False,
         after: int | None = None,
     ) -> None:
-        """`created`: the call has just made the conversation, and is shown it from its first record on. `after`: where else it is
-        to begin, for a call that is watched again.
+        """`created`: the call has just made the conversation, and is shown it from its first record on. `after`: where else to
+        begin, for a call that is watched again.
         """
         self.call = call
         self.handle = handle
@@ -266,8 +266,8 @@ class CallViewer:
         methods = peer.methods if presentation.events == "auto" else presentation.events
         self._envelope = Envelope(methods, request_id=call.id, thread_id=handle.id, plain_method=codec.plain_method)
         self._output_schema: dict[str, Any] | None = None  # the form that the caller wants
-        self.only_waits = False  # for the answer to somebody's message; it has none of its own
-        self._questions: dict[str, Question] = {}  # of its turn, not decided yet
+        self.only_waits = False  # it waits for the answer to somebody else's message and has none of its own
+        self._questions: dict[str, Question] = {}  # undecided questions of its turn
         self.refused: list[dict[str, str]] = []
         self._cut_off = False  # the turn ended with the process that ran it
         self._progress = progress
@@ -283,7 +283,7 @@ class CallViewer:
         return self._peer.can_be_asked and not self._sink.closed
 
     async def send(self, message: Message, terms: Terms | None, durable: Durable | None = None) -> None:
-        """Send the message, and wait for the end of its turn from now on. `durable` is told when the message is on disk."""
+        """Send the message and wait for the end of its turn. `durable` is told when the message is on disk."""
         self._output_schema = None if terms is None else terms.output_schema
         if self.following.caught_up:
             self.following.go_live()
@@ -293,7 +293,7 @@ class CallViewer:
         await self.handle.submit(self.handle.message(message, terms=terms), self.following, durable)
 
     def watching(self) -> None:
-        """The turn that it waits for is under way, begun by a message that somebody had sent before."""
+        """The awaited turn is already running, begun by an earlier message."""
 
     # -- called by the following
 
@@ -319,7 +319,7 @@ class CallViewer:
             ask_peer(self._peer, self._sink, self.call.id, self.handle, question, turn)
         elif self.handle.can_be_answered():
             pass
-        elif self.handle.only_looks:  # those whose conversation it is may come back and answer
+        elif self.handle.only_looks:  # the owners of the conversation may come back and answer
             self.answer_unfinished()
         else:
             reason = why_unasked(self.handle) if self.can_answer else CLIENT_GONE if self._peer.can_be_asked else CANNOT_BE_ASKED
@@ -346,16 +346,16 @@ class CallViewer:
         self.answer(failed_result(text, self.handle.id, self.notes(), **self.details()))
 
     def answer(self, result: object) -> None:
-        """After everything that was sent before it."""
+        """Answer after everything that was sent before."""
         if not self.call.answered:
             self.call.answer(result)
 
     def leave_running(self, result: object) -> None:
-        """The turn goes on, but whoever waits for it is told something now."""
+        """The turn continues, but its waiting caller is told something now."""
         self.answer(result)
 
     def answer_unfinished(self) -> None:
-        """The turn goes on; its end can be waited for later."""
+        """The turn continues; its end can be waited for later."""
         thread = self.handle.id
         text = f"The turn is still running. To wait for its answer, call codex-reply with threadId {thread} and without a prompt."
         going_on = self.handle.going_on().shown()
@@ -363,11 +363,11 @@ class CallViewer:
         self.leave_running(answer_result(text, thread, self.notes(), **{**self.details(), "running": running}))
 
     def leave(self) -> None:
-        """Nobody watches by this any more: the call is refused, or somebody else watches in its name."""
+        """Stop watching for this call: it is refused, or another viewer watches for it."""
         self._leave(self.call)
 
     def _leave(self, _: Call) -> None:
-        """The call is answered, whoever did it: nothing more may be said in its name."""
+        """The call is answered, by whomever: nothing more may be sent for it."""
         self.following.stop()
         if self._progress is not None:
             self._progress.stop()
@@ -383,14 +383,14 @@ class CallViewer:
         self.answer(answer_result(without_fence(text), self.handle.id, (), **details))
 
     def _form(self) -> dict[str, Any] | None:
-        """A call that only waits stands for those that could not wait as long: the answer has the form that they asked for."""
+        """The requested form. A waiting call answers in the form that the original call asked for."""
         if not self.only_waits:
             return self._output_schema
         work = self.handle.work_of(self.following.turn or "")
         return None if work is None else work.schema
 
     def notes(self) -> list[str]:
-        if self._form() is not None:  # whoever asked for a form reads nothing else
+        if self._form() is not None:  # a caller that asked for a form reads nothing else
             return []
         notes = [f"refused: {refused['what']}: {refused['reason']}" for refused in self.refused]
         if notes:
@@ -400,15 +400,16 @@ class CallViewer:
         return [*notes, thread_note(self.handle.id)] if self.presentation.thread_in_text else notes
 
     def details(self) -> dict[str, Any]:
-        """What a result says beside the answer."""
+        """What a result holds beside the answer."""
         details: dict[str, Any] = {"refused": self.refused} if self.refused else {}
-        if commands := self.handle.commands_going_on():  # the call's turn is over; another one is not the caller's to wait for
+        # only commands: the call's turn is over, and another turn is not for its caller to wait for
+        if commands := self.handle.commands_going_on():
             details["running"] = {"commands": [command.shown() for command in commands]}
         work = self.handle.work_of(self.following.turn or "")
         return details if work is None else {**details, "report": report_of(work, self.presentation.report)}
 
     def _note_refusal(self, decided: ApprovalDecided) -> None:
-        """What was refused though nobody decided so: the caller cannot know it otherwise."""
+        """Note refusals that nobody decided: the caller cannot learn of them otherwise."""
         question = self._questions.pop(decided.call_id, None)
         if question is None or decided.decision not in ("denied", "abort") or decided.source == CLIENT:
             return

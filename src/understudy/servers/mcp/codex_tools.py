@@ -1,4 +1,4 @@
-"""`codex` and `codex-reply`: a message to a new or an earlier session. The answer is given by the viewer of its turn."""
+"""`codex` and `codex-reply`: a message to a new or an earlier session. The turn's viewer gives the answer."""
 
 import asyncio
 import logging
@@ -55,7 +55,7 @@ async def codex(call: Call) -> Later:
 
 
 async def _unless_cancelled(call: Call, making: Coroutine[Any, Any, Handle]) -> Handle:
-    """A workspace takes long to make: a call that is cancelled meanwhile leaves nothing of it."""
+    """A workspace takes long to make: if the call is cancelled meanwhile, nothing of the workspace is left."""
     task = asyncio.ensure_future(making)
     call.when_cancelled(task.cancel)
     try:
@@ -78,7 +78,7 @@ def _refuse_start(error: AgentError) -> NoReturn:
 
 
 async def codex_reply(call: Call) -> Later:
-    """Go on with a session."""
+    """Continue a session."""
     if call.arguments is None:
         raise InvalidArguments("Missing arguments for codex-reply tool-call; the `session_id` and `prompt` fields are required.")
     values = _read(arguments.CODEX_REPLY, call.arguments)
@@ -98,7 +98,7 @@ async def codex_reply(call: Call) -> Later:
     except UnknownConversation:
         raise UnknownConversation(f"Session not found for session_id: {conversation_id}\n{arguments.WHERE_IDS_ARE}") from None
     if "prompt" not in values:
-        from understudy.servers.mcp.waiting_calls import wait_on  # few calls do
+        from understudy.servers.mcp.waiting_calls import wait_on  # few calls wait
 
         return await wait_on(call, handle, _make_viewer(call, handle, values), values.get("wait-seconds"))
     images = await _read_images(call, values, handle.facts.cwd or "", handle) if has_images else ()
@@ -117,7 +117,7 @@ async def _read_terms(values: dict[str, Any]) -> Terms | None:
 
 
 async def _read_images(call: Call, values: dict[str, Any], cwd: str, of: Handle | Overrides) -> tuple[ContentPart, ...]:
-    from understudy.servers.given_images import places_for, places_for_new, read_images  # few calls have any
+    from understudy.servers.given_images import places_for, places_for_new, read_images  # few calls have images
 
     def find_places() -> "Places":
         try:
@@ -157,9 +157,9 @@ async def _begin(
         raise UnknownConversation(f"Session not found for session_id: {handle.id}") from None
     except AgentError as error:
         if isinstance(error, NotAllowed) and not isinstance(error, LacksRight):
-            raise  # what the caller may not choose is refused like a wrong argument
+            raise  # a choice that the caller may not make is refused like a wrong argument
         viewer.failed(error)
-        if created and isinstance(error, TooManyTurns):  # others began theirs meanwhile
+        if created and isinstance(error, TooManyTurns):  # other calls have begun turns meanwhile
             handle.submit_soon(Delete())
         return LATER
     call.when_cancelled(lambda: handle.tasks.run(cancel_turn(viewer)))
@@ -167,7 +167,7 @@ async def _begin(
 
 
 def _answering_after(viewer: CallViewer, seconds: float) -> Durable:
-    """The call is answered after so long, though not before its message is on disk: until then there is nothing to come back to."""
+    """Answer the call after so many seconds, but not before its message is on disk: earlier there is nothing to come back to."""
     from understudy.servers.mcp.waiting_calls import answer_after  # few calls ask for it
 
     durable, loop = Durable(), viewer.call.client.loop
@@ -185,13 +185,13 @@ def _make_viewer(call: Call, handle: Handle, values: dict[str, Any], *, created:
 def _progress(call: Call, handle: Handle) -> "Progress | None":
     if call.progress_token is None:
         return None
-    from understudy.servers.mcp.progress import Progress  # only for those who ask for it
+    from understudy.servers.mcp.progress import Progress  # only for callers that ask for it
 
     return Progress(call.progress_token, call.sink, call.id, call.client.loop, handle.id)
 
 
 async def cancel_turn(viewer: CallViewer) -> None:
-    """A call that began a turn ends it; one that joined a turn only leaves it."""
+    """A call that began a turn ends it; a call that joined a turn only leaves it."""
     following = viewer.following
     if following.turn and not following.leads:
         viewer.answer_failure("the call was cancelled; the turn it had joined goes on")

@@ -68,7 +68,7 @@ _decode_content = msgspec.json.Decoder(list[_Text | _Image | _LocalImage]).decod
 
 
 def read_id(spelled: str, name: str) -> str:
-    """Raises `InvalidArguments` that says where such an id is found."""
+    """Raises `InvalidArguments` that says where to find such an id."""
     try:
         return read_uuid(spelled)
     except ValueError as error:

@@ -1,6 +1,6 @@
-"""The conversation tools: for user interfaces that attach at any moment, catch up, follow live, leave and come back.
+"""The conversation tools, for user interfaces that attach at any moment, catch up, follow live, leave and come back.
 
-A page of `conversationsList`, as clients see it.
+Also a page of `conversationsList`, in the form that clients see.
 """
 
 from datetime import UTC, datetime
@@ -77,7 +77,7 @@ async def create(call: Call) -> OnceDurable:
     if prompt:
         try:
             await handle.submit(handle.message(Message("user", (InputText(prompt),)), terms=terms))
-        except TooManyTurns:  # others began theirs meanwhile
+        except TooManyTurns:  # other calls have begun turns meanwhile
             handle.submit_soon(Delete())
             raise
     return OnceDurable(handle.durable(), {"conversation_id": handle.id, "model": handle.facts.model})
@@ -99,14 +99,14 @@ async def send_message(call: Call) -> OnceDurable:
         sent = await handle.submit(handle.message(message, chosen, parent, terms), durable=durable)
     except UnknownConversation:
         raise UnknownConversation(f"Session does not exist: {handle.id}") from None
-    if not sent.joined:  # a message that began a turn can be cancelled for as long as that runs
+    if not sent.joined:  # a message that began a turn can be cancelled while that turn runs
         call.lasts = lambda: _lasts(handle, sent, durable)
         call.when_cancelled(lambda: handle.submit_soon(Cancel(sent.message_id, sent.turn or "")))
     return OnceDurable(durable, WithMeta({"status": "ok"}, {"messageId": sent.message_id, "joined": sent.joined}))
 
 
 def _lasts(handle: Handle, sent: Accepted, durable: Durable) -> bool:
-    """Whether the turn that the message began runs, or is still to begin."""
+    """Whether the turn that the message began is running or still to begin."""
     if not sent.held:
         return handle.running_turn == sent.turn
     if not handle.has_message(sent.message_id):
@@ -125,7 +125,7 @@ async def stream(call: Call) -> Later:
         call.answer({})
     viewer = (client.stream_viewer or StreamViewer)(
         client.peer,
-        client.sink,  # it goes on after the answer
+        client.sink,  # it continues after the answer
         handle,
         call.id,
         call=client.created_by.get(handle.id),
@@ -158,7 +158,7 @@ async def list_conversations(call: Call) -> dict[str, Any]:
 
 
 async def interrupt(call: Call) -> dict[str, Any]:
-    """The turn is told to end at once; the answer comes when it is over."""
+    """Tell the turn to end at once, and answer when it is over."""
     handle = await _find(call, _read(arguments.ONE, call))
     stopped = await handle.interrupt()
     if stopped.status != "requested":
@@ -169,7 +169,7 @@ async def interrupt(call: Call) -> dict[str, Any]:
 
 
 async def compact(call: Call) -> dict[str, Any] | OnceDurable:
-    """An idle conversation is summed up by the time of the answer; a running turn does it when it can."""
+    """An idle conversation has been summarised when the answer comes; a running turn does it when it can."""
     handle = await _find(call, _read(arguments.ONE, call))
     compacting = await handle.compact()
     turn = compacting.turn
@@ -205,7 +205,7 @@ async def approve(call: Call) -> OnceDurable:
             op = Decide(call_id, read_decision(values["decision"]), CLIENT, asked_at=handle.asked_at(call_id), client=client)
         outcome = await handle.decide(op, durable)
     if outcome == "closed":
-        await handle.committed()  # whoever closed it may have done so in this very moment
+        await handle.committed()  # it may just have been closed, by an answer that is not on disk yet
         pending = ", ".join(handle.facts.questions) or "none"
         raise InvalidArguments(f"no open question with call_id `{call_id}`; open ones: {pending}")
     return OnceDurable(durable, {"status": "ok"} if outcome == "counts" else {"status": "requested", "message": ANSWER_ON_ITS_WAY})

@@ -1,4 +1,6 @@
-"""MCP for one client, over any transport: a message in; its answer, and the messages that belong to it, out through a sink."""
+"""MCP for one client, over any transport: takes a message, and sends its answer and the messages that belong to it
+through a sink.
+"""
 
 import asyncio
 import logging
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_FEWEST_LASTING = 64  # calls to have before those that are over are looked for
+_FEWEST_LASTING = 64  # calls to collect before finished ones are removed
 
 
 class _ClientInfo(msgspec.Struct):
@@ -42,10 +44,10 @@ class _CancelledParams(msgspec.Struct, rename="camel"):
 
 
 class Dispatcher:
-    """Serves one client, in the name of one caller. Every request gets exactly one answer, whatever its handler does.
+    """Serves one client in the name of one caller. Every request gets exactly one answer, whatever its handler does.
 
-    A process may have many of these on one engine. `sink` is the way to the client; a transport on which each request has a way
-    of its own gives that to `receive`. A handler that does not have to wait answers before `receive` returns.
+    A process may have many of these on one engine. `sink` leads to the client; if a transport has a separate sink for each request,
+    it passes that to `receive`. A handler that need not wait answers before `receive` returns.
     """
 
     def __init__(
@@ -59,7 +61,7 @@ class Dispatcher:
         modern: bool = False,
         board: "TaskBoard | None" = None,
     ) -> None:
-        """`modern`: requests of the era without a handshake are served, too. `board`: of a server with many dispatchers."""
+        """`modern`: also serve requests of the era without a handshake. `board`: shared by the dispatchers of a server."""
         self._board = board
         self._sink = sink
         self._offer = offer
@@ -69,7 +71,7 @@ class Dispatcher:
         self._client = ClientContext(engine, caller, self._peer, sink)
         self._tasks = engine.tasks
         self._open: set[Call] = set()  # not answered yet
-        self._cancellable: dict[RequestId, Call] = {}  # open, or still at work; ids are typed: 7 and "7" are two
+        self._cancellable: dict[RequestId, Call] = {}  # open or still at work; ids keep their type: 7 and "7" differ
         self._look_for_ended = _FEWEST_LASTING
         self._methods: dict[str, Handler] = {
             "initialize": self._initialize,
@@ -83,7 +85,7 @@ class Dispatcher:
             self._meet(handshake)
 
     def receive(self, message: Incoming, sink: Sink | None = None) -> None:
-        """Never raises: what goes wrong is answered, or logged where there is nobody to answer."""
+        """Never raises: errors are answered, or logged if there is nobody to answer."""
         match message:
             case Request():
                 self._request(message, sink or self._sink)
@@ -98,7 +100,7 @@ class Dispatcher:
                     (sink or self._sink).send(error_line(request_id, code, reason), request_id)
 
     def goes_first(self, message: Incoming) -> bool:
-        """Whether it may be received before others that came before it: a ping, or the cancellation of a call that is open."""
+        """Whether the message may overtake earlier ones: a ping, or the cancellation of an open call."""
         match message:
             case Request(method="ping"):
                 return True
@@ -125,7 +127,7 @@ class Dispatcher:
 
     @property
     def open_calls(self) -> "tuple[Call, ...]":
-        """Those that are not answered."""
+        """Unanswered calls."""
         return tuple(self._open)
 
     def find_open(self, request_id: RequestId) -> Call | None:
@@ -133,13 +135,13 @@ class Dispatcher:
         return call if call is not None and not call.answered else None
 
     def take_up(self, call: Call) -> None:
-        """A call that another process was given, or that was answered when nobody was there to hear it: it is open again."""
+        """Reopen a call that another process received, or whose answer nobody was there to read."""
         self._open.add(call)
         self._cancellable[call.id] = call
         call.when_answered(self._close_call)
 
     def close(self) -> None:
-        """The server ends: whoever still waits is told so."""
+        """The server ends: tell those who still wait."""
         for call in tuple(self._open):
             call.server_ends()
         for stream in self._client.streams.values():
@@ -169,7 +171,7 @@ class Dispatcher:
     async def _serve(self, call: Call, method: str) -> None:
         try:
             call.finish(await self._find_handler(call, method)(call))
-        except Exception as error:  # the one boundary: whatever it is, the client gets an answer
+        except Exception as error:  # the one boundary: whatever happens, the client gets an answer
             call.fail(error)
         except asyncio.CancelledError:
             call.fail(AgentError(SERVER_ENDED))
@@ -201,7 +203,7 @@ class Dispatcher:
                 self._keep_lasting(call)
 
     def _keep_lasting(self, call: Call) -> None:
-        """A cancellation still means it. From time to time those that are over are forgotten."""
+        """Keep the call, which can still be cancelled. Finished ones are removed from time to time."""
         self._cancellable[call.id] = call
         if len(self._cancellable) > self._look_for_ended:
             for other in tuple(self._cancellable.values()):

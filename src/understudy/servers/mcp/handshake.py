@@ -1,4 +1,4 @@
-"""`initialize`: what a client says of itself, and the answer, which is given before the server itself is imported."""
+"""`initialize`: what a client says about itself, and the answer, which is sent before the server itself is imported."""
 
 import json
 import os
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 NEWEST = "2025-11-25"
 MODERN = "2026-07-28"  # the era without a handshake, see `modern.py`
-PREFIX = "io.modelcontextprotocol/"  # of what is in `_meta` there
+PREFIX = "io.modelcontextprotocol/"  # of keys in its `_meta`
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", NEWEST)
 
 
@@ -26,24 +26,24 @@ class Handshake:
     __slots__ = ("can_be_asked", "extended", "name", "name_version", "version")
 
     def __init__(self, version: str, can_be_asked: bool, name: str = "", name_version: str = "", *, extended: bool = False) -> None:
-        self.version = version  # the protocol it asked for
+        self.version = version  # the protocol version it asked for
         self.can_be_asked = can_be_asked  # it declared elicitation
-        self.name = name  # as it calls itself
+        self.name = name  # the name it gives itself
         self.name_version = name_version
-        self.extended = extended  # it declared extensions, whatever they are
+        self.extended = extended  # it declared extensions of any kind
 
 
 def negotiate(asked: str) -> str:
-    """The client's version where we speak it, else our newest."""
+    """The client's version if we speak it, otherwise our newest."""
     return asked if asked in VERSIONS else NEWEST
 
 
 def is_modern(method: str, params: "Any") -> bool:
-    """Whether a request that no handshake came before is of the era without one. `params`: its bytes, or None."""
+    """Whether a request without a preceding handshake belongs to the era without one. `params`: its bytes, or None."""
     return method in ("server/discover", "subscriptions/listen") or (params is not None and PREFIX.encode() in bytes(params))
 
 
-OURS: "Result" = {"prompts": {}}  # capabilities, beside tools, of what we offer
+OURS: "Result" = {"prompts": {}}  # capabilities of ours, beside tools
 
 
 def server_result(version: str, more: "Mapping[str, Any]" = OURS) -> Result:
@@ -63,22 +63,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    # Of the first line as JSON: what it says of the client, and the answer; None where the dispatcher is to answer. That is also
-    # so where it raises what comes of a line that is none of those.
+    # From the first line as JSON: what it says of the client, and the answer; None if the dispatcher should answer. The dispatcher
+    # also answers if this raises because the line is something else.
     Answer = Callable[[Any], tuple[Any, dict[str, Any]] | None]
 
-_MOST_CHUNKS = 64  # no `initialize` is longer than this; the transport bounds the rest
+_MOST_CHUNKS = 64  # no `initialize` is longer than this; the transport limits the rest
 
 
 class EarlyInput:
-    """What was read of standard input before the dispatcher was there."""
+    """The standard input that was read before the dispatcher existed."""
 
     __slots__ = ("ended", "handshake", "unanswered")
 
     def __init__(self, handshake: "Any", unanswered: bytes, *, ended: bool) -> None:
-        self.handshake = handshake  # what `initialize` said, where it came first and was answered; else None
-        self.unanswered = unanswered  # what came after it, or all of it
-        self.ended = ended  # the input is over already
+        self.handshake = handshake  # the data of `initialize`, if that came first and was answered; otherwise None
+        self.unanswered = unanswered  # the lines after it, or all lines
+        self.ended = ended  # the input is already over
 
     @property
     def said_nothing(self) -> bool:
@@ -86,12 +86,12 @@ class EarlyInput:
 
 
 def answer_early(read_fd: int = 0, write_fd: int = 1) -> EarlyInput:
-    """Wait for the first line. If it is a plain `initialize` of MCP, answer it; its `handshake` is a `Handshake` then."""
+    """Wait for the first line. If it is a plain `initialize` of MCP, answer it; the result's `handshake` is then a `Handshake`."""
     return answer_first(_answer, read_fd, write_fd)
 
 
 def answer_first(answer: "Answer", read_fd: int = 0, write_fd: int = 1) -> EarlyInput:
-    """The same of a protocol whose answer that is."""
+    """Like `answer_early`, for the protocol of the given `answer`."""
     chunks: list[bytes] = []  # joined once: a line may be very long
     while not chunks or (b"\n" not in chunks[-1] and len(chunks) < _MOST_CHUNKS):
         chunk = os.read(read_fd, 65536)
@@ -114,7 +114,7 @@ def _try(answer: "Answer", line: bytes) -> "tuple[Any, bytes] | None":
     try:
         answered = answer(json.loads(line.decode(), parse_constant=_refuse_constant))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None  # the dispatcher knows what to say to it
+        return None  # the dispatcher knows what to answer
     if answered is None:
         return None
     handshake, said = answered

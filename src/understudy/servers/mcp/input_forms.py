@@ -1,4 +1,4 @@
-"""What the model wants to know as the form of an elicitation, one field for each question, and what comes back in it."""
+"""What the model wants to know as an elicitation's form, one field for each question, and the answers in it."""
 
 from typing import Any, cast
 
@@ -17,7 +17,7 @@ EMPTY = "the client sent the form back without an answer"
 
 
 def input_params(asked: UserInputAsked) -> dict[str, Any]:
-    """All of it is in the message too, for clients that show only that."""
+    """The message also has all of it, for clients that show only the message."""
     properties = {question.id: _field(question) for question in asked.questions}
     form = {"type": "object", "properties": properties, "required": list(properties)}
     return {"message": input_text(asked), "requestedSchema": form, "codex_elicitation": "user-input"}
@@ -32,7 +32,7 @@ def _field(question: InputQuestion) -> dict[str, Any]:
 
 
 def answer_on(asked: UserInputAsked, turn: str, asked_at: float, response: Response, client: str) -> Decide:
-    """Whatever is no answer is said to be none: it must not look like one that is empty."""
+    """If it is not an answer, that is said: it must not look like an empty one."""
     decision, source, answers = _read(asked, response)
     if decision == "approved":
         return Answer(asked.call_id, decision, source, turn, asked_at=asked_at, client=client, answers=answers)
@@ -75,7 +75,7 @@ def _words(name: str, value: Any) -> tuple[str, ...]:
 
 
 def given_answer(asked: UserInputAsked, values: dict[str, Any], asked_at: float, client: str) -> Decide:
-    """As a tool's arguments have it. Raises `InvalidArguments`."""
+    """The answer from a tool's arguments. Raises `InvalidArguments`."""
     if values["decision"] in ("denied", "abort"):
         return Decide(asked.call_id, values["decision"], CLIENT, asked_at=asked_at, client=client)
     try:
@@ -89,7 +89,7 @@ def given_answer(asked: UserInputAsked, values: dict[str, Any], asked_at: float,
 
 
 def check_input(asked: UserInputAsked, result: Any) -> None:
-    """For answers in a request of the client's: what cannot be understood is refused there, and the question stays open.
+    """For answers in a request of the client's: an answer that cannot be understood is refused, and the question stays open.
 
     Raises `InvalidParams`.
     """

@@ -1,4 +1,4 @@
-"""The era 2026-07-28: no handshake and no session. Each request says in its `_meta` what the client is and can do."""
+"""The era 2026-07-28, without handshake and session: each request says in its `_meta` what the client is and can do."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -36,7 +36,7 @@ _decode = msgspec.json.Decoder(_Params).decode
 
 
 def read_meta(params: msgspec.Raw | None) -> tuple[Handshake, dict[str, Any]]:
-    """What the client says of itself, and what it can do.
+    """What the client says of itself, and its capabilities.
 
     Raises `InvalidParams`, or `ProtocolError` for a version that is not served.
     """
@@ -72,7 +72,7 @@ def discovered(more: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class ModernShape:
-    """Every result says what kind it is, and who gave it."""
+    """Every result says its kind and who gave it."""
 
     def __init__(self, shape: AnswerShape, more: dict[str, Any] | None = None) -> None:
         self._shape = shape
@@ -82,7 +82,7 @@ class ModernShape:
         return self._completed(request_id, self._shape.succeeded(request_id, result))
 
     def failed(self, request_id: RequestId, error: BaseException) -> bytes:
-        if isinstance(error, ProtocolError | InvalidParams):  # wrong is the request, whatever it asks for
+        if isinstance(error, ProtocolError | InvalidParams):  # the request itself is wrong, whatever it asks for
             return to_rpc_error(request_id, error)
         return self._completed(request_id, self._shape.failed(request_id, error))
 

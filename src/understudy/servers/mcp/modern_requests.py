@@ -1,4 +1,4 @@
-"""Requests of the era without sessions: what can be asked, how results look, and each request served alone."""
+"""Requests of the era without sessions: what can be asked, how results look, and how each request is served on its own."""
 
 import asyncio
 from typing import Any
@@ -21,7 +21,7 @@ _decode_asked = msgspec.json.Decoder(AskedAgain).decode
 
 
 def find_modern_handler(call: Call, method: str, offer: Offer) -> Handler:
-    """Also says how the answer looks. Raises what the client is to be told."""
+    """Also sets the shape of the answer. Raises what the client should be told."""
     handshake, call.client.capabilities = read_meta(call.arguments)
     call.client.peer.meet(handshake, MODERN)
     call.shape = ModernShape(METHOD_SHAPE)
@@ -76,7 +76,7 @@ def _tool_handler(call: Call, offer: Offer) -> Handler:
 
 
 def serve_modern(request: Request, client: LoneClient, offer: Offer) -> Call:
-    """Begun, and perhaps answered. Never raises: what goes wrong is answered."""
+    """The begun call, perhaps already answered. Never raises: errors are answered."""
     engine = client.engine
     if (observer := engine.observer) is not None:
         observer.called(request.method, bytes(request.params or b""))
@@ -88,7 +88,7 @@ def serve_modern(request: Request, client: LoneClient, offer: Offer) -> Call:
 async def _serve(call: Call, method: str, offer: Offer) -> None:
     try:
         call.finish(await find_modern_handler(call, method, offer)(call))
-    except Exception as error:  # the one boundary: whatever it is, the client gets an answer
+    except Exception as error:  # the one boundary: whatever happens, the client gets an answer
         call.fail(error)
     except asyncio.CancelledError:
         call.fail(AgentError(SERVER_ENDED))

@@ -13,20 +13,20 @@ from understudy.servers.wire_events.event_codec import Encoded
 
 logger = logging.getLogger(__name__)
 
-FIRST_WITH_FORMS = "2025-11-25"  # from here on a client shows the question's text and a form, and nothing else
-MOST_OF_NAME = 64  # characters of what a client calls itself that records keep
-LAST_OF_SEED = "2025-06-18"  # the newest protocol that clients of the seed's time speak
+FIRST_WITH_FORMS = "2025-11-25"  # from this version on a client shows only the question's text and a form
+MOST_OF_NAME = 64  # characters of a client's own name that records keep
+LAST_OF_SEED = "2025-06-18"  # the newest protocol of clients from the seed's time
 
 Methods = Literal["both", "codex/event", "none"]
 
-# Clients that warn of every notification they do not know, or end the connection at the first: name and version in `initialize`.
-DISTURBED_BY_EVENTS = frozenset({("mcp", "0.1.0")})  # the Python SDK, and all that is built on it and gives no name of its own
+# Clients that warn of every notification they do not know, or disconnect at the first: name and version in `initialize`.
+DISTURBED_BY_EVENTS = frozenset({("mcp", "0.1.0")})  # the Python SDK, and programs built on it without a name of their own
 
 
 def default_methods(handshake: Handshake, protocol: str) -> Methods:
-    """Under which methods events go out to a client when nobody has configured it."""
+    """The methods under which a client gets events if nobody has configured that."""
     if (handshake.name, handshake.name_version) in DISTURBED_BY_EVENTS and not handshake.extended:
-        return "none"  # from 2.0 on it is not disturbed, but gets them only by an extension, which it declares
+        return "none"  # from 2.0 on it is not disturbed, but gets events only if it declares the extension
     return "both" if protocol <= LAST_OF_SEED else "codex/event"
 
 
@@ -38,7 +38,7 @@ class UnansweredQuestion(msgspec.Struct, frozen=True):
 
 
 class _OpenRequest(msgspec.Struct, frozen=True):
-    """A request of ours that the client has not answered, and the way by which it went out."""
+    """One of our requests that the client has not answered, and the sink through which it was sent."""
 
     on_answer: Callable[[Response], None]
     sink: Sink
@@ -46,22 +46,22 @@ class _OpenRequest(msgspec.Struct, frozen=True):
 
 
 class Peer:
-    """One client, from `initialize` on. It knows no transport: each request of ours names the sink by which it goes out."""
+    """One client, from `initialize` on. It knows no transport: each of our requests names the sink through which it is sent."""
 
     def __init__(self) -> None:
         self.version = NEWEST
         self.can_be_asked = False  # it declared elicitation
-        self.methods: Methods = "both"  # for its events, where the configuration leaves it to us
+        self.methods: Methods = "both"  # for its events, if the configuration does not say
         self.initialized = False
         self.handshake: Handshake | None = None
-        self.names_questions = False  # an answer is to be understood by whoever gets it, also after a restart
-        # open questions by conversation, turn and call id, for models give their calls the same id again and again:
+        self.names_questions = False  # any process must understand an answer, even after a restart
+        # open questions by conversation, turn and call id, because models reuse call ids:
         self.asked: dict[tuple[str, str, str], UnansweredQuestion] = {}
         self._open: dict[RequestId, _OpenRequest] = {}
         self._next_id = 0
 
     def meet(self, handshake: Handshake, version: str) -> None:
-        """The client has introduced itself, and this version of the protocol holds."""
+        """The client has introduced itself, and this protocol version applies."""
         self.initialized = True
         self.handshake = handshake
         self.version = version
@@ -72,7 +72,7 @@ class Peer:
 
     @property
     def calls_itself(self) -> str:
-        """Name and version, for people to read; cut, for a client can say anything."""
+        """Name and version for people to read; shortened, because a client can send anything."""
         known = self.handshake
         return "" if known is None else f"{known.name[:MOST_OF_NAME]} {known.name_version[:MOST_OF_NAME]}".strip()
 
@@ -89,7 +89,7 @@ class Peer:
         related_to: RequestId | None,
         request_id: RequestId | None = None,
     ) -> RequestId:
-        """Ask the client for something, as part of its request `related_to`. The id that its answer will have."""
+        """Send the client a request, as part of its own request `related_to`. Returns our request's id."""
         if request_id is None:
             request_id = self._next_id
             self._next_id += 1
@@ -98,7 +98,7 @@ class Peer:
         return request_id
 
     def withdraw(self, request_id: RequestId, reason: str) -> None:
-        """Nobody needs the answer any more."""
+        """The answer is no longer needed."""
         request = self._open.pop(request_id, None)
         if request is not None:
             params = {"requestId": request_id, "reason": reason}
@@ -111,14 +111,16 @@ class Peer:
             self.withdraw(asked.request_id, "the question is no longer open")
 
     def forget_asked(self, conversation_id: str, sink: Sink) -> None:
-        """Questions that went out by a way that is lost can be put again, where they have names of their own."""
+        """Forget questions that were sent through a lost sink, so that they can be put again. Only for questions with names of
+        their own.
+        """
         for key, asked in tuple(self.asked.items()):
             request = self._open.get(asked.request_id)
             if key[0] == conversation_id and request is not None and request.sink is sink:
                 del self.asked[key]
 
     def answer_unreadable(self, request_id: RequestId) -> bool:
-        """Something came as the answer to a request that cannot be read. False when none of ours has that id."""
+        """The answer to a request came but cannot be read. False if no request of ours has that id."""
         if request_id not in self._open:
             return False
         self.answer(Response(request_id, None, unreadable=True))
@@ -139,17 +141,17 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Envelope:
-    """For one call. `codex/event` first, then the event's own name as the method."""
+    """Wraps the events of one call: `codex/event` first, then the event's own name as the method."""
 
     def __init__(self, methods: Methods, *, request_id: RequestId, thread_id: str, plain_method: bool) -> None:
         meta = _encode({"requestId": request_id, "threadId": thread_id})
         self._before_turn = b'"params":{"_meta":' + meta + b',"id":"'
         self._both = methods == "both" and plain_method
-        self.silent = methods == "none"  # the client is to get no events
+        self.silent = methods == "none"  # the client gets no events
         self._numbered = plain_method
-        self._turn: str | None = None  # nearly all events are of one turn, and many of one kind:
-        self._params = self._before = b""  # what stands before them is put together once,
-        self._between: dict[bytes, bytes] = {}  # and between the two frames of an event, by its type
+        self._turn: str | None = None  # nearly all events belong to one turn, and many are of one kind:
+        self._params = self._before = b""  # so the part before an event is built once,
+        self._between: dict[bytes, bytes] = {}  # and the part between an event's two frames once per type
 
     def _begin(self, turn: str) -> None:
         self._turn, self._params = turn, self._before_turn + turn.encode() + b'","msg":'
@@ -158,7 +160,7 @@ class Envelope:
 
     def wrap(self, event: Encoded, turn: str) -> bytes:
         if not self._numbered and turn == "0":
-            turn = ""  # the modern face has no number for the configuration
+            turn = ""  # the modern wire has no number for the configuration
         if turn != self._turn:
             self._begin(turn)
         if not self._both:

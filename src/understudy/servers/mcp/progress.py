@@ -1,4 +1,4 @@
-"""Progress notifications: for standard clients all that they see of a turn, and what keeps their time limits away."""
+"""Progress notifications: standard clients see nothing else of a turn, and their time limits are extended by them."""
 
 import asyncio
 from typing import Any
@@ -41,10 +41,10 @@ LONGEST = 200
 
 
 class Progress:
-    """Counts up with every step of one call; says so too when nothing has happened for a while.
+    """Counts up with every step of one call, and sends a message if nothing has happened for a while.
 
-    The first message names the conversation, and so does each that comes of silence: most clients show nothing else of a call
-    before its result, and one that gives up and never gets the result can come back with it.
+    The first message names the conversation, and so does each message after a silence: most clients show nothing else of a call
+    before its result, and a client that gives up before the result can come back with the name.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Progress:
         conversation: ConversationId,
         count: int = 0,
     ) -> None:
-        """`count`: how far it had counted for a client that comes back."""
+        """`count`: the earlier count, for a client that comes back."""
         self._token = token
         self._sink = sink
         self._related_to = related_to
@@ -91,7 +91,7 @@ class Progress:
 
 
 def describe(record: Record) -> str | None:
-    """One step, for a person; `None` for what is no step."""
+    """A step in words for a person; `None` if the record is not a step."""
     match record:
         case RequestSent():
             return "asking the model"

@@ -1,4 +1,4 @@
-"""How the results of tools look on the wire: what a handler returns or raises, in the shape that its tool has."""
+"""How results of tools look on the wire: a handler's result or error in its tool's shape."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -12,7 +12,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class WithMeta(msgspec.Struct, frozen=True):
-    """A result with something beside it that only programs read."""
+    """A result with additional data that only programs read."""
 
     result: dict[str, Any]
     meta: dict[str, Any]
@@ -29,7 +29,7 @@ class SessionShape:
 
 
 class StructuredShape:
-    """The conversation tools: an object, as `structuredContent` and as text; so is a failure, where its tool has a shape for it."""
+    """The conversation tools: an object, as `structuredContent` and as text. A failure too, if its tool has a shape for it."""
 
     def __init__(self, failure: Callable[[str], dict[str, Any]] | None) -> None:
         self._failure = failure

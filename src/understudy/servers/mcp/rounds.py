@@ -1,7 +1,7 @@
 """Questions in the era without sessions: a call is answered by what it needs to know, and repeated with the answers.
 
-The state between two rounds is sealed and kept by the client. It says which turn is watched, by whom, and from where on; what was
-asked and answered is in the log, so that a round can come late, twice, or to another process.
+The client keeps the sealed state between two rounds. It says which turn is watched, by whom, and from which record. The log holds
+what was asked and answered, so that a round can come late, twice, or to another process.
 """
 
 import time
@@ -57,7 +57,7 @@ class _ReportAsked(msgspec.Struct):
 
 
 class AskedAgain(msgspec.Struct):
-    """What a call of a tool says of the rounds before it."""
+    """What a call of a tool says about its earlier rounds."""
 
     name: str
     arguments: msgspec.Raw = msgspec.Raw(b"null")
@@ -65,7 +65,7 @@ class AskedAgain(msgspec.Struct):
     input_responses: dict[str, Any] = msgspec.field(name="inputResponses", default_factory=dict[str, Any])
 
     def report(self) -> ReportKind | None:
-        """Which report the call wants; its arguments were judged in the first round."""
+        """The kind of report that the call wants; its arguments were checked in the first round."""
         return msgspec.json.decode(self.arguments, type=_ReportAsked).report
 
     def digest(self) -> bytes:
@@ -77,7 +77,7 @@ class AskedAgain(msgspec.Struct):
 
 
 class Rounds:
-    """Of one call: makes its viewer, and takes it up where the round before it ended."""
+    """The rounds of one call: makes its viewer, and resumes where the previous round ended."""
 
     def __init__(self, call: Call, asked: AskedAgain) -> None:
         self._engine: Engine = call.client.engine
@@ -112,7 +112,7 @@ class Rounds:
         return self._seal().close(_encode(state))
 
     async def take_up(self, call: Call) -> Later:
-        """Give the answers to the conversation, and watch on. Raises `InvalidParams` for a state that is not this call's."""
+        """Pass the answers to the conversation and watch on. Raises `InvalidParams` if the state does not belong to this call."""
         state = self._read(self._asked.request_state or "")
         try:
             handle = await call.client.find(ConversationId(state.conversation_id))
@@ -121,7 +121,7 @@ class Rounds:
         decisions = self._decisions(handle, call.client.peer.calls_itself)
         self.number = state.round
         for decision in decisions:
-            with suppress(AgentError):  # the question stays open, and is asked again
+            with suppress(AgentError):  # the question stays open and is asked again
                 await handle.submit(decision)
         progress = None
         if call.progress_token is not None:
@@ -143,7 +143,7 @@ class Rounds:
         return LATER
 
     def _decisions(self, handle: Handle, client: str) -> list[Decide]:
-        """Of the answers that came. Raises `InvalidParams` where one cannot be understood; none of them counts then."""
+        """The decisions from the answers. Raises `InvalidParams` if one cannot be understood; then none of them counts."""
         decisions: list[Decide] = []
         for key, answer in self._asked.input_responses.items():
             name = read_question_name(key)
@@ -178,7 +178,7 @@ class RoundViewer(CallViewer):
         self._gathering = False
 
     async def recall_questions(self, shown_to: int) -> None:
-        """Those of the rounds before: where one is refused by the rules, the caller is told."""
+        """Recall questions of earlier rounds: if the rules refuse one, the caller is told."""
         after = max(0, shown_to - READ_BACK)
         for entry in await self.handle.read(after, shown_to - after):
             if isinstance(entry.record, Question):

@@ -15,8 +15,8 @@ from understudy.servers.pipes import PipeSink, read_message
 from understudy.servers.process.process import Ending, run_server
 
 LAST_WORDS_SECONDS = 0.3
-LONGEST_FIRST = 4096  # bytes of a line that may go before others
-NO_GARBAGE_SECONDS = 1.0  # a first turn goes on importing: two collections in it took 4 ms of 100
+LONGEST_FIRST = 4096  # bytes of a line that may overtake others
+NO_GARBAGE_SECONDS = 1.0  # a first turn still imports modules: two garbage collections in it took 4 ms of 100
 
 
 def run(early: EarlyInput, cli: Sequence[tuple[str, Any]]) -> int:

@@ -1,6 +1,6 @@
-"""`conversationStream`: every event so far, then live ones, from one cursor. Snapshot and live meet at a sequence number.
+"""`conversationStream`: every event so far, then live ones, from one cursor. Snapshot and live events meet at a sequence number.
 
-Without `after` the shapes are the seed's: bare `{"msg": …}`. With it every event says where it stands.
+Without `after` the shapes are the seed's: bare `{"msg": …}`. With `after` every event has its position.
 """
 
 import logging
@@ -27,7 +27,7 @@ from understudy.servers.wire_events.seed_events import encode_user_message
 logger = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
 
-READ_BACK = 256  # records, at once, in search of the beginning of a turn
+READ_BACK = 256  # records per read, in search of the beginning of a turn
 
 
 class StreamViewer:
@@ -55,8 +55,8 @@ class StreamViewer:
         self._framing = (type(self._codec), self._marked)
         self._needs_past = self._codec.needs_past and self.following.cursor > 0
         self._over = False
-        self.when_over: Callable[[], None] | None = None  # called once, when it is
-        self._gathered: list[bytes] = []  # events of the snapshot, while it is put together
+        self.when_over: Callable[[], None] | None = None  # called once, when the stream is over
+        self._gathered: list[bytes] = []  # events of the snapshot while it is built
 
     @property
     def can_answer(self) -> bool:
@@ -64,11 +64,11 @@ class StreamViewer:
 
     @property
     def over(self) -> bool:
-        """Cancelled, taken over by another, or deleted: nothing more may be sent for it."""
+        """Cancelled, replaced by another stream, or deleted: nothing more may be sent for it."""
         return self._over
 
     async def gather(self) -> bool:
-        """Read another page for the snapshot. True once it is sent, and the stream is live; or over meanwhile."""
+        """Read another page for the snapshot. True once it is sent and the stream is live, or if the stream has ended."""
         if self._needs_past:
             self._needs_past = False
             await self._read_past()
@@ -83,7 +83,7 @@ class StreamViewer:
         return True
 
     async def _read_past(self) -> None:
-        """The entries of the turn in whose middle the viewer begins."""
+        """Read the earlier entries of the turn if the viewer begins in its middle."""
         before, past = self.following.cursor, list[Entry]()
         while before > 0 and not any(isinstance(entry.record, TurnStarted) for entry in past):
             after = max(0, before - READ_BACK)
@@ -96,7 +96,7 @@ class StreamViewer:
         entry = live.entry
         self.following.cursor = entry.seq
         self._codec.note(entry)
-        key = (*self._framing, "in a snapshot")  # the same for all who begin in this way
+        key = (*self._framing, "in a snapshot")  # shared by all who begin in this way
         wrapped = live.encoded.get(key)
         if wrapped is None:
             wrapped = live.encoded[key] = tuple(self._wrapped(live))
@@ -112,7 +112,7 @@ class StreamViewer:
             yield self._wrap(event, entry.seq, entry.turn)
 
     def _send_snapshot(self) -> None:
-        """With what has been said of items that are not finished. From here on the viewer is live, and asked what is open."""
+        """Send the snapshot with the text of unfinished items. From here on the viewer is live and gets open questions."""
         for live in self.following.take_unfinished():
             self._gathered.append(self._wrap(self._codec.delta(live), live.after, live.turn))
         meta: dict[str, Any] = {"conversationId": self.handle.id}
@@ -156,7 +156,7 @@ class StreamViewer:
             self._sink.send(lines, self.request_id)
 
     def _lines(self, live: LiveEntry) -> bytes:
-        """Its events, a line each."""
+        """The entry's events, a line each."""
         entry = live.entry
         lines = live.encoded.get(self._framing)
         if lines is None:
@@ -165,7 +165,7 @@ class StreamViewer:
         return lines
 
     def delta(self, live: LiveDelta) -> None:
-        line = live.encoded.get(self._framing)  # the same for all who watch in this way
+        line = live.encoded.get(self._framing)  # shared by all who watch in this way
         if line is None:
             line = live.encoded[self._framing] = self._frame(self._codec.delta(live), live.after, live.turn)
         self._sink.send(line, self.request_id)
@@ -178,19 +178,19 @@ class StreamViewer:
         self._peer.withdraw_question(self.handle.id, turn, call_id)
 
     def ended(self, ended: TurnEnded) -> None:
-        """A stream goes on after every turn."""
+        """A stream continues after every turn."""
 
     def failed(self, error: AgentError) -> None:
         self.disconnect(str(error))
 
-    # -- how it is written
+    # -- wire format
 
     def _events(self, live: LiveEntry) -> tuple[Encoded, ...]:
         record = live.entry.record
         if isinstance(record, UserMessage):
             return (encode_user_message(record),) if self._marked else ()
         if isinstance(record, Opened) and not self._marked:
-            return ()  # the seed never told of it here
+            return ()  # the seed never reported this here
         return self._codec.events(live)
 
     def _frame(self, event: Encoded, seq: int, turn: str) -> bytes:
@@ -212,9 +212,9 @@ class StreamViewer:
 
 
 class Snapshots:
-    """Makes the snapshots of one connection: one after the other, a page in a step, each once the ones before it are taken.
+    """Builds the snapshots of one connection one after the other, one page per step, each once the previous ones are taken.
 
-    A client that asks for hundreds and reads none of them costs no more than one that asks for one.
+    A client that asks for hundreds and reads none costs no more than one that asks for one.
     """
 
     def __init__(self, sink: Sink, tasks: EagerTasks) -> None:
@@ -253,6 +253,6 @@ class Snapshots:
 async def _gathered(stream: StreamViewer) -> bool:
     try:
         return await stream.gather()
-    except Exception as error:  # it has been answered already: this is the way to tell
+    except Exception as error:  # the request has been answered already, so this is the way to report it
         stream.disconnect(str(error) if isinstance(error, AgentError) else report_bug(logger, error, "in a snapshot"))
         return True

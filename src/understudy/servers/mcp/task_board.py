@@ -1,4 +1,4 @@
-"""The tasks that somebody of this process has to do with. What it forgets is read again from the log."""
+"""The tasks that this process deals with. Forgotten tasks are read again from the log."""
 
 import asyncio
 import time
@@ -30,11 +30,11 @@ from understudy.servers.sink import Sink
 from understudy.servers.wire_events.presentation import Presentation, presentation_of
 
 TASKS = f"{PREFIX}tasks"
-NO_MESSAGE = "taken back"  # instead of its id: it came into no log
-MOST_OVER = 256  # tasks that are over and still remembered
+NO_MESSAGE = "taken back"  # used as the message id: the message never came into a log
+MOST_OVER = 256  # finished tasks that are still remembered
 KEPT_SECONDS = 7 * 24 * 3600
 LONGEST_SECONDS = 10 * 365 * 24 * 3600
-LONGEST_TIMER = 7 * 24 * 3600.0  # seconds; a task that lives longer is looked at again then
+LONGEST_TIMER = 7 * 24 * 3600.0  # seconds; a task that lives longer is checked again then
 
 
 def declares_tasks(capabilities: Mapping[str, Any]) -> bool:
@@ -43,7 +43,7 @@ def declares_tasks(capabilities: Mapping[str, Any]) -> bool:
 
 
 class FoundTask(msgspec.Struct, frozen=True):
-    """A task, and what the caller who asks for it may do in its conversation."""
+    """A task, and a handle with the rights of the caller who asks for it."""
 
     task_id: str
     name: TaskName
@@ -58,23 +58,25 @@ class FoundTask(msgspec.Struct, frozen=True):
 class TaskBoard:
     def __init__(self) -> None:
         self._viewers: dict[str, TaskViewer] = {}
-        self._timers: dict[str, asyncio.TimerHandle] = {}  # of the same tasks: the end of their time
-        self._left: EndedIds | None = None  # cancelled ones whose turns went on: the log does not tell of them
+        self._timers: dict[str, asyncio.TimerHandle] = {}  # of the same tasks: when they expire
+        self._left: EndedIds | None = None  # cancelled tasks whose turns continued: the log does not mention them
 
     @property
     def at_work(self) -> int:
-        """Tasks whose turns run here, and wait for nobody's answer."""
+        """Tasks whose turns run here and do not wait for a person's answer."""
         return sum(viewer.is_at_work for viewer in self._viewers.values())
 
     def principals_changed(self, is_gone: Callable[[str], bool]) -> None:
-        """`is_gone`: whether the caller of that name has no valid token any more."""
+        """`is_gone`: whether the caller of that name no longer has a valid token."""
         for viewer in tuple(self._viewers.values()):
             viewer.note_caller(gone=is_gone(viewer.handle.caller.name))
 
     # -- making
 
     def maker(self, otherwise: MakeViewer) -> MakeViewer:
-        """What makes the viewer of a call that is answered by a task; `otherwise` where it is not to be, or could not be kept."""
+        """Makes the viewer of a call that is answered by a task; uses `otherwise` if tasks are switched off or could not
+        be kept.
+        """
 
         def make(
             call: Call, handle: Handle, presentation: Presentation, progress: Progress | None, *, created: bool = False
@@ -83,7 +85,7 @@ class TaskBoard:
             if config.history_persistence == "none" or not config.task_seconds:
                 return otherwise(call, handle, presentation, progress, created=created)
             if progress is not None:
-                progress.stop()  # tasks have their own way to say how far they are
+                progress.stop()  # tasks report their progress in their own way
             askable = call.client.peer.can_be_asked
 
             def name(viewer: TaskViewer) -> dict[str, Any]:
@@ -94,7 +96,7 @@ class TaskBoard:
         return make
 
     def _name(self, client: ClientContext, viewer: TaskViewer, config: Config) -> dict[str, Any]:
-        """The first answer that the client gets of it."""
+        """The client's first answer about the task."""
         name = TaskName(
             viewer.handle.id,
             mark_of(viewer.following.message_id),
@@ -111,7 +113,9 @@ class TaskBoard:
     # -- finding
 
     async def find(self, client: ClientContext, task_id: str) -> FoundTask:
-        """A turn that was cut off is taken up here, or closed. Raises `InvalidParams` where the caller has no such task."""
+        """Find a task; a turn that was cut off is resumed here, or closed. Raises `InvalidParams` if the caller has no
+        such task.
+        """
         name = read_task_id(client.engine, client.caller.name, task_id)
         if name is None:
             raise unknown_task()
@@ -133,7 +137,7 @@ class TaskBoard:
     # -- leaving
 
     def leave(self, client: ClientContext, found: FoundTask) -> None:
-        """It is cancelled from here on, also after a restart and for other processes; its turn goes on."""
+        """Cancel the task from here on, even after a restart and for other processes; its turn continues."""
         self._left_ones(client).add(_digest(found.task_id), int(found.name.expires) - KEPT_SECONDS)
         found.viewer.leave_turn()
 
@@ -153,7 +157,7 @@ class TaskBoard:
         viewer = TaskViewer(client, handle, presentation, askable=name.askable, after=max(0, name.begin))
         await viewer.resume(name, message_id or NO_MESSAGE)
         other = self._viewers.get(task_id)
-        if other is not None and other.broken is None:  # two asked at once
+        if other is not None and other.broken is None:  # two requests came at once
             viewer.following.stop()
             return other
         self._keep(client, task_id, name, viewer)
@@ -191,15 +195,15 @@ class LoneClient(ClientContext):
     def __init__(self, engine: Engine, caller: Caller, board: TaskBoard, sink: Sink) -> None:
         super().__init__(engine, caller, Peer(), sink)
         self.board = board  # the tasks of its server
-        self.asked: AskedAgain | None = None  # what a call of a tool said of the rounds before it
+        self.asked: AskedAgain | None = None  # what a call of a tool says about its earlier rounds
         self.streams_answer_at_end = True
 
 
 async def _take_up(handle: Handle) -> None:
-    """The turn ran in a process that may be gone: it goes on here if it waits for an answer, and is closed otherwise."""
+    """The turn's process may be gone: the turn continues here if it waits for an answer, and is closed otherwise."""
     if handle.facts.turn is None:
         return
-    with suppress(ConversationBusy, NotAllowed):  # another process runs it; or the caller may only look
+    with suppress(ConversationBusy, NotAllowed):  # another process runs it, or the caller may only look
         await handle.submit(Resume())
         with suppress(AgentError):
             await handle.durable()

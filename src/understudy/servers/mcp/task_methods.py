@@ -18,7 +18,7 @@ from understudy.servers.mcp.handshake import PREFIX
 from understudy.servers.mcp.modern import MISSING_CAPABILITY
 from understudy.servers.mcp.task_board import TASKS, FoundTask, LoneClient, TaskBoard, declares_tasks
 
-# What can be listened for, with the method by which a change is told.
+# What clients can listen for, with the method that reports a change.
 LIST_CHANGES = {
     "toolsListChanged": "notifications/tools/list_changed",
     "promptsListChanged": "notifications/prompts/list_changed",
@@ -38,7 +38,7 @@ class Subscriptions:
         self._open: dict[Call, frozenset[str]] = {}
 
     def add(self, call: Call, wanted: dict[str, Any]) -> dict[str, Any]:
-        """What is accepted of it."""
+        """The accepted part of what is wanted."""
         accepted = frozenset(kind for kind in self._offered if wanted.get(kind) is True)
         self._open[call] = accepted
         call.when_answered(self._forget)
@@ -55,13 +55,13 @@ class Subscriptions:
 
 
 def tell(call: Call, method: str, **params: Any) -> None:
-    """A notification on the stream of this subscription."""
+    """Send a notification on the stream of this subscription."""
     params["_meta"] = {f"{PREFIX}subscriptionId": call.id}
     call.sink.send(notification_line(method, params), call.id)
 
 
 async def listen(call: Call, subscriptions: Subscriptions | None) -> Later:
-    """Open until the client leaves. What nobody tells of is not accepted."""
+    """Stays open until the client leaves. Kinds that nobody reports are not accepted."""
     try:
         wanted = msgspec.json.decode(call.arguments or b"{}", type=_ListenParams).notifications
     except msgspec.MsgspecError as error:
@@ -78,7 +78,7 @@ async def listen(call: Call, subscriptions: Subscriptions | None) -> Later:
 
 
 CLOSING_SECONDS = 10.0  # until an answer that counts is seen to have closed its question
-NEWS_SECONDS = 0.2  # steps that come together are told together
+NEWS_SECONDS = 0.2  # steps within this time are reported together
 
 
 class _TaskParams(msgspec.Struct):
@@ -91,7 +91,7 @@ class _UpdateParams(msgspec.Struct):
 
 
 def check_declared(call: Call) -> None:
-    """Raises `ProtocolError` for a client that does not know what a task is."""
+    """Raises `ProtocolError` for a client that has not declared tasks."""
     if not declares_tasks(call.client.capabilities):
         needed: dict[str, Any] = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
         raise ProtocolError(MISSING_CAPABILITY, f"the client has to declare the extension {TASKS}", needed)
@@ -104,7 +104,7 @@ async def get(call: Call) -> Any:
 
 
 async def update(call: Call) -> Any:
-    """Answers count only for what is asked now: others are passed over, for they may have come too late."""
+    """Answers count only for questions that are open now; others are ignored, because they may have come too late."""
     check_declared(call)
     params = msgspec.json.decode(call.arguments or b"{}", type=_UpdateParams)
     found = await _find(call, params.task_id)
@@ -121,7 +121,7 @@ async def update(call: Call) -> Any:
 
 
 async def cancel(call: Call) -> Any:
-    """The turn that the task began ends. One that it only joined, or waits for, goes on without it."""
+    """End the turn that the task began. A turn that it only joined or waits for continues without it."""
     check_declared(call)
     found = await _find(call, msgspec.json.decode(call.arguments or b"{}", type=_TaskParams).task_id)
     if found.viewer.outcome is not None:
@@ -154,7 +154,7 @@ async def _find(call: Call, task_id: str) -> FoundTask:
 
 
 def _decisions(found: FoundTask, answers: dict[str, Any], client: str) -> list[Decide]:
-    """Raises `InvalidParams` where one cannot be understood; none of them counts then."""
+    """Raises `InvalidParams` if one cannot be understood; then none of them counts."""
     decisions: list[Decide] = []
     turn = found.viewer.following.turn
     for key, answer in answers.items():
@@ -167,11 +167,11 @@ def _decisions(found: FoundTask, answers: dict[str, Any], client: str) -> list[D
     return decisions
 
 
-# -- being told
+# -- notifications
 
 
 async def accept_tasks(call: Call, wanted: object) -> tuple[list[str], Callable[[], None]]:
-    """Those of these tasks that the caller has, and what has whoever listens by this call be told of each change of them."""
+    """The caller's own among these tasks, and a function that begins to report their changes to this call."""
     check_declared(call)
     try:
         task_ids = msgspec.convert(wanted, list[str])
@@ -191,7 +191,7 @@ async def accept_tasks(call: Call, wanted: object) -> tuple[list[str], Callable[
 
 
 class _News:
-    """Of one task, to one who listens."""
+    """Reports one task to one listener."""
 
     def __init__(self, call: Call, found: FoundTask) -> None:
         self._call = call
@@ -208,7 +208,7 @@ class _News:
     def _tell(self) -> None:
         self._timer = None
         viewer = self._found.viewer
-        if viewer.expired or viewer.broken is not None:  # whoever asks for it is told what holds
+        if viewer.expired or viewer.broken is not None:  # a client that asks for the task gets its present state
             self._stop(self._call)
         else:
             tell(self._call, "notifications/tasks", **self._found.state(self._call.client.peer))

@@ -1,7 +1,7 @@
-"""Ids of tasks: short ones, for clients that take no more than so many characters and show them to people.
+"""Ids of tasks. They are short, because some clients limit their length and show them to people.
 
-One names the conversation, marks the message that the task waits for, and is sealed. What it means is looked up in the log, so any
-process on the store understands it, and nothing else has to be kept of a task. Whose it is stands only in the seal.
+An id names the conversation, marks the message that the task waits for, and is sealed. Its meaning is looked up in the log, so any
+process on the store understands it, and nothing else of a task must be kept. Only the seal says who owns it.
 """
 
 import time
@@ -17,27 +17,27 @@ from understudy.servers.sealing import IdSeal
 
 LONGEST_ID = 48  # characters
 _MARK_BYTES = 4
-_SEAL_BYTES = 6  # a guess has to be made here, by a caller who may read the conversation
+_SEAL_BYTES = 6  # guesses must be made here, by a caller who may read the conversation
 _BODY_BYTES = 30
 _BEGIN_BITS = 22
 _FROM_ANOTHER_CALL = 2**_BEGIN_BITS - 1
 _YEAR_2020_MS = 1_577_836_800_000
-_UNITS_MS = (1, 100, 1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000)  # of the time that a task lives
+_UNITS_MS = (1, 100, 1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000)  # units for a task's lifetime
 _MOST_UNITS = 2**13 - 1
 
 
 class TaskName(msgspec.Struct, frozen=True):
     conversation_id: str
-    mark: bytes  # of the message that began the turn, or joined it
-    begin: int  # a record before that message; -1: it was sent by another call
+    mark: bytes  # of the message that began or joined the turn
+    begin: int  # a record before that message; -1: another call sent it
     created_ms: int
     ttl_ms: int
-    askable: bool  # whoever made it can be asked for approval
-    full_report: bool = False  # its result says all that the turn did
+    askable: bool  # the task's maker can be asked for approval
+    full_report: bool = False  # its result reports everything that the turn did
 
     @property
     def sends(self) -> bool:
-        """Whether its call has sent the message. Else it only waits for a turn that ran already."""
+        """Whether its call sent the message. Otherwise it only waits for a turn that was already running."""
         return self.begin >= 0
 
     @property
@@ -58,7 +58,7 @@ def mark_of(message_id: str) -> bytes:
 
 
 def ttl_as_told(milliseconds: int) -> int:
-    """The shortest time that an id can say and that is not shorter. What people write down is said exactly."""
+    """The lifetime rounded up to one that an id can express. Values that people usually write are exact."""
     unit = next((unit for unit in _UNITS_MS if milliseconds <= unit * _MOST_UNITS), _UNITS_MS[-1])
     return unit * min(max(-(-milliseconds // unit), 1), _MOST_UNITS)
 
@@ -77,7 +77,7 @@ def write_task_id(engine: Engine, principal: str, name: TaskName) -> str:
 
 
 def read_task_id(engine: Engine, principal: str, text: str) -> TaskName | None:
-    """None for one that is not ours, is somebody else's, or has expired: nobody can tell these apart."""
+    """None for an id that is not ours, is somebody else's, or has expired: callers cannot distinguish these."""
     name = _read(engine, principal, text) if len(text) <= LONGEST_ID else _read_long(engine, principal, text)
     return None if name is None or name.expires < time.time() else name
 
@@ -108,7 +108,7 @@ def written_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-# -- ids as earlier builds wrote them: they say everything themselves, and are as long as that takes
+# -- ids of earlier builds: they contain everything, and are as long as that requires
 
 
 class _LongName(msgspec.Struct, frozen=True, array_like=True):

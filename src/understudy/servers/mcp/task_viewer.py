@@ -1,4 +1,4 @@
-"""A turn as a task: watched until it ends, also while nobody asks how it is, so that its questions have somebody to wait for."""
+"""A turn as a task, watched until it ends, even while nobody asks about it, so that its questions have somebody to wait for."""
 
 import asyncio
 import time
@@ -31,14 +31,14 @@ from understudy.servers.mcp.progress import describe, describe_asking
 from understudy.servers.mcp.task_names import TaskName, written_time
 from understudy.servers.wire_events.presentation import Presentation
 
-POLL_MS = 1000  # between two looks at a task, as clients are told
+POLL_MS = 1000  # between two checks of a task, as clients are told
 EXPIRED = "the task has expired, and nobody else can be asked for approval"
 CALLER_GONE = "the token of the task's caller is not valid any more, and nobody else can be asked for approval"
 NOT_READ = "the server ended before the model had read the message; it is read with the next one: continue with codex-reply"
 
 
 class TaskViewer(CallViewer):
-    """Everything that it knows comes from the log, so that every process has the same to say."""
+    """Knows only what the log says, so that every process reports the same."""
 
     def __init__(
         self,
@@ -52,20 +52,21 @@ class TaskViewer(CallViewer):
         created: bool = False,
         after: int | None = None,
     ) -> None:
-        """`askable`: whoever made the task can be asked for approval. `asked_by`: the call that makes it, which is answered by what
-        `name` returns once the message is on disk. `created`, `after`: see `CallViewer`.
+        """`askable`: the task's maker can be asked for approval. `asked_by`: the call that makes it; it is answered with the result
+        of `name` once the message is on disk. `created`, `after`: see `CallViewer`.
         """
         self.askable = askable
         self.expired = False
         self._caller_gone = False
-        self.outcome: dict[str, Any] | None = None  # what is said of it once it is over
+        self.outcome: dict[str, Any] | None = None  # its reported state once it is over
         self.broken: AgentError | None = None  # the log could not be read
         self.when_changed: set[Callable[[], None]] = set()
         self._asked_by = asked_by
         self._name = name
         self._stopped = False  # a person ended the turn by answering a question
         self._said = ""
-        self._asked_at: dict[str, float] = {}  # of each question that the log has, by call id: one that is not on disk is not shown
+        # by call id, for the questions in the log: a question that is not on disk is not shown
+        self._asked_at: dict[str, float] = {}
         self._updated = time.time()
         super().__init__(Call("", None, _NOWHERE, client), handle, presentation, None, created=created, after=after)
         self.begin = self.following.cursor  # a record before the message
@@ -82,14 +83,14 @@ class TaskViewer(CallViewer):
         durable.when_known(self._begun)
 
     def watching(self) -> None:
-        self.begin = -1  # nobody says here where the message is
+        self.begin = -1  # the message's place in the log is unknown here
         self._begun(None)
 
     def leave_running(self, result: object) -> None:
-        """Whoever waited only for a while has the task by now."""
+        """Ignored: a caller that waits only for a while already has the task."""
 
     def _begun(self, error: AgentError | None) -> None:
-        """The message is on disk, or cannot be. The task has a name from here on."""
+        """The message is on disk, or failed. From here on the task has a name."""
         if error is not None:
             self.failed(error)
         elif self._name is not None and self._asked_by is not None:
@@ -101,7 +102,7 @@ class TaskViewer(CallViewer):
             call.answer(result)
 
     async def resume(self, name: TaskName, message_id: str) -> None:
-        """Read what the log has of it, and go on from there."""
+        """Read the task from the log and continue from there."""
         handle, following = self.handle, self.following
         turn = handle.turn_of_message(message_id)
         work = handle.work_of(turn or "")
@@ -127,13 +128,13 @@ class TaskViewer(CallViewer):
         self._tell_changed()
 
     def delta(self, live: LiveDelta) -> None:
-        """Clients are told of steps."""
+        """Ignored: clients are told of steps."""
 
     def question(self, question: Question, turn: str) -> None:
-        """It waits for whoever made the task to come back, or for somebody else who can answer. Where nobody can, it is denied."""
+        """A question waits for the task's maker to come back, or for somebody else who can answer. If nobody can, it is denied."""
         self._questions[question.call_id] = question
         if self.handle.open_question(question.call_id) != question or not self.handle.facts.runs_here:
-            return  # answered long ago; or the process that runs the turn sees to it
+            return  # already answered, or the process that runs the turn handles it
         if not self.handle.can_be_answered():
             self.handle.deny_unasked(question.call_id, self._why_nobody(), turn)
 
@@ -164,7 +165,7 @@ class TaskViewer(CallViewer):
         self._end({"status": "completed", "result": _complete(result)}, result)
 
     def _end(self, outcome: dict[str, Any], result: object) -> None:
-        """`result`: what the call is answered that would have made the task, had the turn not been over so soon."""
+        """`result`: the answer of the call, if the turn was over before it became a task."""
         if self.outcome is None:
             self.outcome = outcome
             self._answer_call(result)
@@ -177,23 +178,23 @@ class TaskViewer(CallViewer):
     # -- ending
 
     def note_caller(self, *, gone: bool) -> None:
-        """Whether whoever made the task cannot come back to it: what it asks does not wait for them then."""
+        """Whether the task's maker cannot come back: its questions then do not wait for them."""
         if gone != self._caller_gone:
             self._caller_gone = gone
             if gone and not self.is_over:
                 self.following.put_open_questions()
 
     def expire(self) -> None:
-        """Nobody can ask for it any more. A turn that runs goes on, but a question does not wait for whoever made the task."""
+        """The task has expired. A running turn continues, but its questions do not wait for the task's maker."""
         self.expired = True
         self.following.put_open_questions()
         self.following.stop()
         self._tell_changed()
 
     def leave_turn(self) -> None:
-        """The task is cancelled; the turn, which is not its own, goes on."""
+        """The task is cancelled; its turn, which it did not begin, continues."""
         self.outcome = {"status": "cancelled"}
-        self.following.put_open_questions()  # one that waited only for this client is not kept open for it
+        self.following.put_open_questions()  # a question that waited only for this client is not kept open
         self.following.stop()
         self._tell_changed()
 
@@ -204,19 +205,21 @@ class TaskViewer(CallViewer):
 
     @property
     def is_over(self) -> bool:
-        """There is nothing more to watch."""
+        """Whether there is nothing more to watch."""
         return self.outcome is not None or self.broken is not None or self.expired
 
     @property
     def waits_in_vain(self) -> bool:
-        """Everything is read, no turn is under way, and still its own is not over: nobody here will read the message by itself."""
+        """Whether everything is read and no turn runs, but the task's own turn is not over: nobody here will read its message by
+        itself.
+        """
         facts = self.handle.facts
         return self.outcome is None and facts.turn is None and self.following.cursor >= facts.last_seq
 
-    # -- what clients are told
+    # -- states for clients
 
     def state(self, task_id: str, name: TaskName, handle: Handle, peer: Peer, *, lost: bool = False) -> dict[str, Any]:
-        """As `handle`'s caller may see it. `lost`: no process will read the message by itself."""
+        """The state that `handle`'s caller may see. `lost`: no process will read the message by itself."""
         told = {
             "taskId": task_id,
             "createdAt": name.created_at,
@@ -245,7 +248,7 @@ class TaskViewer(CallViewer):
         return told | {"status": "input_required", "statusMessage": asks, "inputRequests": requests}
 
     def _open_questions(self, handle: Handle, peer: Peer) -> list[Question]:
-        """For a client that can be asked, and a caller who may answer."""
+        """The open questions, for a client that can be asked and a caller who may answer."""
         facts = handle.facts
         if not peer.can_be_asked or not facts.questions or facts.turn != self.following.turn:
             return []
@@ -257,10 +260,10 @@ class TaskViewer(CallViewer):
         return [question for call_id, question in known if self._asked_at.get(call_id, 0.0) == facts.asked_at.get(call_id)]
 
     async def until_closed(self, asked: Mapping[str, float], seconds: float) -> None:
-        """Wait until none of these questions is open, by call id and when it was asked; but not for ever."""
+        """Wait until none of these questions (call id and time of asking) is open, up to a time limit."""
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
         end = loop.time() + seconds
-        timer = loop.call_at(end, changed.set)  # `asyncio.timeout` wants a task, and a call has none before it has waited
+        timer = loop.call_at(end, changed.set)  # `asyncio.timeout` needs a task, and a call has none before its first wait
         self.when_changed.add(changed.set)
         try:
             while self.handle.facts.questions and self._any_open(asked) and loop.time() < end:
@@ -280,7 +283,7 @@ def _complete(result: object) -> dict[str, Any]:
 
 
 class _Nowhere:
-    """A sink for what nobody is sent."""
+    """A sink that drops everything."""
 
     closed = True
     congested = False

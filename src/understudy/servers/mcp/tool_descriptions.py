@@ -1,4 +1,4 @@
-"""What `tools/list` says of each tool: name, schema and description. Property names of both times of the wire, as one superset."""
+"""What `tools/list` says of each tool: name, schema and description. Property names cover both times of the wire."""
 
 from typing import Any
 
@@ -73,7 +73,7 @@ _ACTS: dict[str, Any] = {"readOnlyHint": False, "destructiveHint": True, "idempo
 
 
 def _found_by(words: str) -> dict[str, Any]:
-    """For clients that keep tools behind a search until they are asked for (Claude Code): these two are what the server is for."""
+    """For clients that hide tools behind a search until needed (Claude Code): these two are the server's purpose."""
     return {"anthropic/alwaysLoad": True, "anthropic/searchHint": words}
 
 

@@ -1,4 +1,4 @@
-"""What a server offers its clients. A new tool is a description in `tool_descriptions.py`, a handler, and an entry here."""
+"""What a server offers its clients. A new tool needs a description in `tool_descriptions.py`, a handler, and an entry here."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -24,19 +24,19 @@ logger = logging.getLogger(__name__)
 
 
 class ClientTool(msgspec.Struct, frozen=True):
-    """What `tools/list` says of a tool, what serves it, and how its results and failures look on the wire."""
+    """A tool's description for `tools/list`, its handler, and the shape of its results and failures."""
 
     description: dict[str, Any]
-    handler: Callable[[], Handler]  # called when the tool is: most clients never call the conversation tools
+    handler: Callable[[], Handler]  # called when the tool is: most clients never use the conversation tools
     shape: AnswerShape
-    watches_turn: bool = False  # a call of it is answered by the end of a turn, so that it may ask, or become a task
-    header_arguments: dict[str, str] = {}  # that are in headers, too, over HTTP; each with the name there
-    needs: tuple[Right, ...] = ()  # whoever has these rights neither on their own conversations nor on others' cannot use it
-    needs_with: dict[str, Right] = {}  # more of them, where such an argument is given
+    watches_turn: bool = False  # a call of it is answered at the end of a turn, so it may ask questions or become a task
+    header_arguments: dict[str, str] = {}  # arguments that are also in HTTP headers, each with the header's name
+    needs: tuple[Right, ...] = ()  # callers without these rights on any conversation cannot use it
+    needs_with: dict[str, Right] = {}  # additional rights, if such an argument is given
 
 
 @cache
-def _conversations():  # the module itself, whose names a type checker knows
+def _conversations():  # a function, so that a type checker knows the module's names
     from understudy.servers.mcp import conversation_tools
 
     return conversation_tools
@@ -85,15 +85,15 @@ TOOLS: Final[dict[str, ClientTool]] = {tool.description["name"]: tool for tool i
 
 
 class Offer(msgspec.Struct, frozen=True):
-    """Tools, methods beside those that every server has, and what it says of itself. Ours is `OFFER`; a test program can offer more
-    on the same dispatcher and the same transports.
+    """Tools, methods beside those that every server has, and capabilities. Ours is `OFFER`; a test program can offer more with the
+    same dispatcher and transports.
     """
 
     tools: Mapping[str, ClientTool]
     methods: Mapping[str, Handler] = {}  # in both eras
     legacy_methods: Mapping[str, Handler] = {}  # only after a handshake
-    capabilities: Mapping[str, Any] = {}  # more than tools; in both eras
-    subscriptions: "Subscriptions | None" = None  # where something that clients can listen for changes
+    capabilities: Mapping[str, Any] = {}  # beyond tools; in both eras
+    subscriptions: "Subscriptions | None" = None  # set if clients can listen for changes
 
 
 async def _list_prompts(call: Call) -> dict[str, Any]:
@@ -108,9 +108,9 @@ async def _get_prompt(call: Call) -> dict[str, Any]:
 OFFER: Final = Offer(TOOLS, {"prompts/list": _list_prompts, "prompts/get": _get_prompt}, capabilities=OURS)
 
 
-# -- `tools/call` and `tools/list`, as every era has them
+# -- `tools/call` and `tools/list` in every era
 
-WritableId = str | Annotated[int, msgspec.Meta(ge=-LARGEST_ID - 1, le=LARGEST_ID)]  # what can be written back
+WritableId = str | Annotated[int, msgspec.Meta(ge=-LARGEST_ID - 1, le=LARGEST_ID)]  # ids that can be written back
 
 
 class _CallMeta(msgspec.Struct, rename="camel"):
@@ -127,7 +127,7 @@ _read_call = msgspec.json.Decoder(_CallParams).decode
 
 
 def find_tool(call: Call, tools: Mapping[str, ClientTool]) -> Handler:
-    """Also says how the answer of this call looks: results of tools have shapes of their own."""
+    """Also sets the shape of the call's answer: results of tools have their own shapes."""
     try:
         params = _read_call(call.arguments or b"{}")
     except msgspec.MsgspecError as error:

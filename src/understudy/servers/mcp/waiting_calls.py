@@ -1,4 +1,4 @@
-"""Calls that wait for a turn that runs already (`codex-reply` without a prompt), and calls that wait only for a while."""
+"""Calls that wait for a running turn (`codex-reply` without a prompt), and calls that wait only for a while."""
 
 from understudy.engine.handle import Handle
 from understudy.errors import AgentError, ConversationBusy, InvalidArguments
@@ -6,24 +6,24 @@ from understudy.protocol.ops import Resume
 from understudy.protocol.records import TurnEnded
 from understudy.servers.mcp.call import LATER, Call, CallViewer, Later
 
-READ_BACK = 256  # records at once, in search of the end of the last turn
+READ_BACK = 256  # records per read, in search of the end of the last turn
 
 
 def answer_after(viewer: CallViewer, seconds: float) -> None:
-    """If the turn is not over by then, the call is answered all the same; the turn goes on."""
+    """If the turn is not over by then, answer the call anyway; the turn continues."""
     if not viewer.call.answered:
         timer = viewer.call.client.loop.call_later(seconds, viewer.answer_unfinished)
         viewer.call.when_answered(lambda _: timer.cancel())
 
 
 async def wait_on(call: Call, handle: Handle, viewer: CallViewer, seconds: float | None) -> Later:
-    """Answer with the end of the turn that runs, wherever it does; where none runs, with that of the last one.
+    """Answer with the end of the running turn, wherever it runs; if none runs, with the end of the last turn.
 
-    `seconds`: for so long at most.
+    `seconds`: wait at most so long.
     """
     viewer.only_waits = True
     if handle.facts.turn is None:
-        await handle.durable()  # a turn that is over in this very moment has its end on disk only then
+        await handle.durable()  # if a turn has just ended, its end may not be on disk yet
     turn = handle.facts.turn
     if turn is None:
         ended = await _last_end(handle)
