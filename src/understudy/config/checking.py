@@ -1,6 +1,6 @@
-"""Everything that is wrong with a config.toml, each with its line: what is no TOML, misspelt keys, and wrong values.
+"""Finds everything that is wrong in a config.toml, with line numbers: invalid TOML, misspelt keys, and wrong values.
 
-Some tables are read by layers above this one: `use` is their word on a configuration.
+Layers above this one read some of the tables; `use` checks the configuration on their behalf.
 """
 
 import copy
@@ -21,8 +21,8 @@ from understudy.config.slips import find_slips, unknown_keys
 from understudy.errors import ConfigError
 from understudy.protocol.records import Overrides
 
-ANY_MODEL = "none"  # none is asked anything here, so none need be configured
-MOST = 100  # wrong values; each is found by leaving out the ones before it
+ANY_MODEL = "none"  # no model is asked here, so none need be configured
+MOST = 100  # wrong values; each is found by leaving out the earlier ones
 
 _NAMED = re.compile(r"`([\w.-]+)` should|^`([\w.-]+\.[\w.-]+)`|\b(policy\.rules\[\d+\])")
 
@@ -33,11 +33,11 @@ class ConfigProblem(msgspec.Struct, frozen=True):
     text: str
     key: str | None = None
     line: int | None = None
-    wrong: bool = True  # False: it only has no effect
+    wrong: bool = True  # False: it merely has no effect
 
 
 def problems_in(path: Path, text: str, cwd: Path, env: Mapping[str, str], use: Use) -> list[ConfigProblem]:
-    """In the order of their lines. `use` raises `ConfigError` for what those could not use who read it later."""
+    """In the order of their lines. `use` raises `ConfigError` for values that later readers could not use."""
     try:
         tree = parse_toml(path, text)
     except ConfigError as error:
@@ -64,7 +64,7 @@ def _slips(tree: Tree) -> Iterator[ConfigProblem]:
 
 
 def _line(text: str, key: str) -> int | None:
-    """`key[2]` is the second table of a list."""
+    """`key[2]` means the second table of a list."""
     numbered = re.fullmatch(r"(.*)\[(\d+)\]", key)
     return line_of(text, split_key(numbered[1]), int(numbered[2])) if numbered else line_of(text, split_key(key))
 
@@ -97,7 +97,7 @@ def _of_profile(place: str, problem: ConfigProblem) -> ConfigProblem:
 
 
 def _mismatches(tree: Tree, check: Callable[[Tree], None]) -> Iterator[ConfigProblem]:
-    """Of a whole configuration only the first wrong value is told, so that is left out, and the rest is looked at again."""
+    """Checking a whole configuration reports only the first wrong value, so leave that out and check again."""
     rest = copy.deepcopy(dict(tree))
     left_out: list[str] = []
     for _ in range(MOST):
@@ -110,7 +110,7 @@ def _mismatches(tree: Tree, check: Callable[[Tree], None]) -> Iterator[ConfigPro
             key, text = next(filter(None, named.groups())) if named else None, _one_line(error)
         else:
             return
-        if key is None or not any(each.startswith(f"{key}.") for each in left_out):  # else it is missing because we left it out
+        if key is None or not any(each.startswith(f"{key}.") for each in left_out):  # otherwise it was left out by us
             yield ConfigProblem(text, key)
         if key is None or not _leave_out(rest, key):
             return
@@ -122,7 +122,7 @@ def _one_line(error: ConfigError) -> str:
 
 
 def _leave_out(tree: dict[str, Any], key: str) -> bool:
-    """Whether that changed anything. Of a key inside a list, the list goes."""
+    """Whether that changed anything. For a key inside a list, leaves out the list."""
     *way, last = re.sub(r"\[\d+\].*", "", key).split(".")
     at: Any = tree
     for name in way:

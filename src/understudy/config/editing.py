@@ -1,5 +1,5 @@
-"""Changing the user's config.toml: where a key stands in the text, one place changed while the rest stays as it was written, and
-the file replaced whole by one process at a time.
+"""Changes the user's config.toml: finds a key in the text, changes one place and keeps the rest as it was written; replaces the
+file as a whole, one process at a time.
 """
 
 import os
@@ -18,7 +18,7 @@ Place = tuple[str, ...]
 
 
 def split_key(key: str) -> Place:
-    """The names in a dotted key, quoted ones too. A key that is no TOML is split at its dots."""
+    """The names in a dotted key, including quoted ones. A key that is not valid TOML is split at its dots."""
     try:
         return _only_place(tomllib.loads(f"{key} = 0"))
     except tomllib.TOMLDecodeError:
@@ -26,13 +26,13 @@ def split_key(key: str) -> Place:
 
 
 def line_of(text: str, place: Place, number: int = 1) -> int | None:
-    """The line, from 1, that sets this key, or else the nearest table or key above it; None where none is found.
+    """The line, from 1, that sets this key, or the nearest table or key above it; None if there is none.
 
     `number`: which of the tables `[[place]]`.
     """
     table: Place = ()
-    best: tuple[int, int] | None = None  # how much of the key it names, and the line
-    quotes = ""  # of a text of several lines
+    best: tuple[int, int] | None = None  # how many parts of the key it names, and the line
+    quotes = ""  # the quotes of a text over several lines
     for at, line in enumerate(text.splitlines(), 1):
         if quotes:
             quotes = "" if quotes in line else quotes
@@ -64,7 +64,7 @@ def _heading(line: str) -> Place | None:
 
 
 def _assigned(line: str) -> Place | None:
-    """The key of `key = …`; a key may hold an `=` in quotes, so each is tried."""
+    """The key of `key = …`. A quoted key may contain a `=`, so each is tried."""
     at = line.find("=")
     while at > 0:
         try:
@@ -78,7 +78,7 @@ def _only_place(tree: dict[str, Any]) -> Place:
     keys: list[str] = []
     at: object = tree
     while at:
-        if isinstance(at, list):  # of `[[a]]`
+        if isinstance(at, list):  # written as `[[a]]`
             at = cast(list[object], at)[0]
         elif isinstance(at, dict):
             [(key, at)] = cast(dict[str, object], at).items()
@@ -92,25 +92,25 @@ TomlTree = dict[str, Any]
 
 
 def with_table(text: str, place: Place, table: Mapping[str, Any]) -> str:
-    """With a table of its own at a place where there was none. The tables in `table` get headings of their own."""
+    """Add a table at a place that has none. The tables in `table` get headings of their own."""
     wanted = tomllib.loads(text)
     _put(wanted, place, dict(table))
     return _first_that_says(wanted, text, lambda: _appended(text, place, table), lambda: _by_tomlkit(text, place, table))
 
 
 def with_value(text: str, place: Place, value: Any) -> str:
-    """With the value at that place, whatever stood there."""
+    """Set the value at that place, whatever was there."""
     wanted = tomllib.loads(text)
     _put(wanted, place, value)
     *table, key = place
-    ways = [lambda: _appended(text, tuple(table), {key: value})] if table else []  # where there is no such table yet
+    ways = [lambda: _appended(text, tuple(table), {key: value})] if table else []  # if there is no such table yet
     return _first_that_says(wanted, text, *ways, lambda: _by_tomlkit(text, place, value))
 
 
 def without(text: str, place: Place) -> str:
-    """Without the value or table there, and unchanged where there is none.
+    """Remove the value or table there; unchanged if there is none.
 
-    Comments behind a table stay: they may be about what follows. Tables that only led there may be gone with it.
+    Comments after a table stay, because they may be about what follows. Tables that only led to it may be removed with it.
     """
     wanted = tomllib.loads(text)
     if not _take_out(wanted, place):
@@ -129,14 +129,14 @@ def _or_nothing(text: str) -> TomlTree | None:
 
 
 def _first_that_says(wanted: TomlTree, before: str, *ways: Callable[[], str]) -> str:
-    """Of several ways to change a text. None may lose a comment, which tomlkit does for some that stand between tables."""
+    """Try several ways to change a text. None may lose a comment; tomlkit loses some between tables."""
     from tomlkit.exceptions import TOMLKitError
 
     for way in ways:
         try:
             text = way()
         except (TOMLKitError, AttributeError, KeyError, TypeError, ValueError):
-            continue  # of a library that does not know every way to write a table
+            continue  # from a library that does not know every way to write a table
         if _or_nothing(text) == _without_empty(wanted) and _comments(text) == _comments(before):
             return text
     raise ConfigError("it is written in a way that cannot be changed by program: change it by hand")
@@ -181,7 +181,7 @@ def _removed_by_tomlkit(text: str, place: Place) -> str:
 
 
 def _without_headings(text: str, place: Place) -> str:
-    """Without the lines under `[place]` and under what lies in it, up to the last that is neither blank nor a comment."""
+    """Remove the lines below `[place]` and the tables inside it, up to the last that is neither blank nor a comment."""
     kept: list[str] = []
     trailing: list[str] = []
     inside = False
@@ -201,7 +201,7 @@ def _without_headings(text: str, place: Place) -> str:
 
 
 def _written_heading(line: str) -> Place | None:
-    """The keys of a line `[a.b]`. It may also be part of a text of several lines, which the check of the result tells."""
+    """The keys of a line `[a.b]`. It may also be part of a text over several lines; checking the result reveals that."""
     if not line.lstrip().startswith("["):
         return None
     try:
@@ -210,7 +210,7 @@ def _written_heading(line: str) -> Place | None:
         return None
     keys: list[str] = []
     while at:
-        if isinstance(at, list):  # of `[[a]]`
+        if isinstance(at, list):  # written as `[[a]]`
             at = cast(list[Any], at)[0]
             continue
         [(key, at), *_] = cast(TomlTree, at).items()
@@ -240,20 +240,20 @@ def _take_out(tree: Any, place: Place) -> bool:
 
 
 def _without_empty(tree: TomlTree) -> TomlTree:
-    """Whether a table that holds nothing is there makes no difference to anybody."""
+    """For comparing: an empty table means the same as none."""
     cleaned = {key: _without_empty(cast(TomlTree, value)) if isinstance(value, dict) else value for key, value in tree.items()}
     return {key: value for key, value in cleaned.items() if value != {}}
 
 
 def edit_config_file(home: Path, change: Callable[[str], str], check: Callable[[Tree], None] | None = None) -> Path:
-    """Apply a change (of `toml_text`) to the file, which is created where there is none, and say where it lies.
+    """Apply `change` (see above) to the file, create it if needed, and return its path.
 
-    `check` gets what the file would then hold. Raises `ConfigError`, and so may `change` and `check`; nothing is written then.
+    `check` gets the new content. Raises `ConfigError`, as may `change` and `check`; then nothing is written.
     """
     path = home / "config.toml"
     try:
         with PrivateFile(home / "understudy" / "config.toml").locked():
-            real = Path(os.path.realpath(path))  # some people keep the file elsewhere, and a link to it here
+            real = Path(os.path.realpath(path))  # some people keep the file elsewhere, with a link to it here
             text, status = _read(real)
             parse_toml(path, text)
             changed = change(text)
@@ -279,7 +279,7 @@ def _read(path: Path) -> tuple[str, os.stat_result | None]:
 
 
 def _write(path: Path, text: str, before: os.stat_result | None) -> None:
-    """All of it or nothing, with the owner and rights that the file had."""
+    """All or nothing, with the owner and permissions that the file had."""
     beside = path.with_name(f".{path.name}.{os.urandom(6).hex()}.new")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:

@@ -1,4 +1,4 @@
-"""Reading config.toml, once for as long as it does not change."""
+"""Reads config.toml, again only when it has changed."""
 
 import os
 from functools import lru_cache
@@ -19,7 +19,7 @@ _Stamp = tuple[int, int, int]
 
 class ConfigFile(msgspec.Struct, frozen=True):
     path: Path
-    tree: Tree  # shared between conversations: never changed in place
+    tree: Tree  # conversations share it, so it is never changed
     slips: tuple[Slip, ...]
 
 
@@ -27,13 +27,14 @@ _read_files: dict[str, tuple[_Stamp, ConfigFile]] = {}
 
 
 def absent_file(home: Path) -> ConfigFile:
-    """As if there were none."""
+    """As if there were no file."""
     return _absent(home / "config.toml")
 
 
 def read_config_file(home: Path, name: str = "config.toml") -> ConfigFile:
-    """A file of the configuration folder; one that is not there is empty. Raises `ConfigError` with the place of a slip."""
-    spelled = f"{home}/{name}"  # not yet as a path: this is asked for every conversation
+    """Read a file of the configuration folder; a missing one counts as empty. Raises `ConfigError` with the place of a syntax
+    error."""
+    spelled = f"{home}/{name}"  # not a Path yet, because every conversation needs this
     try:
         stamp = _stamp(os.stat(spelled))
     except FileNotFoundError:
@@ -63,7 +64,7 @@ def _stamp(stat: os.stat_result) -> _Stamp:
 def _read(path: Path) -> tuple[_Stamp, str]:
     try:
         with open(path, "rb") as file:
-            stamp = _stamp(os.fstat(file.fileno()))  # of what is read, should the file be replaced just now
+            stamp = _stamp(os.fstat(file.fileno()))  # of the open file, in case it is replaced just now
             data = file.read()
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from None
@@ -74,7 +75,7 @@ def _read(path: Path) -> tuple[_Stamp, str]:
 
 
 def parse_toml(path: Path, text: str) -> Tree:
-    """Raises `ConfigError`, which shows the line with a slip."""
+    """Raises `ConfigError` that shows the line with the error."""
     import tomllib
 
     try:
@@ -86,7 +87,7 @@ def parse_toml(path: Path, text: str) -> Tree:
 
 
 def _show_slip(path: Path, text: str, error: "tomllib.TOMLDecodeError") -> str:
-    """The line with a caret under the slip. The parser gives the place only as words: `… (at line 1, column 9)`."""
+    """The line with a caret below the error. The parser gives the place only in words: `… (at line 1, column 9)`."""
     reason, _, place = str(error).rpartition(" (at ")
     words = place.rstrip(")").replace(",", "").split()
     lines = text.splitlines()

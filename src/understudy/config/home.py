@@ -1,4 +1,4 @@
-"""Where the user's files lie: `$CODEX_HOME`, else `~/.codex`; and where the pages of docs/ lie in an install."""
+"""Where the user's files are (`$CODEX_HOME`, else `~/.codex`), and where an install keeps the pages of docs/."""
 
 import os
 import sys
@@ -13,7 +13,7 @@ STATE_FOLDER = "understudy"
 
 
 def find_home(env: Mapping[str, str]) -> Path:
-    """The configuration folder, absolute. A folder that was named has to be there; the default one need not."""
+    """The configuration folder, absolute. If the user named one, it must exist; the default one need not."""
     named = env.get("CODEX_HOME", "")
     default = str(user_home(env) / ".codex")
     if not is_unicode(named or default):
@@ -33,11 +33,11 @@ def find_home(env: Mapping[str, str]) -> Path:
 
 
 def user_home(env: Mapping[str, str]) -> Path:
-    """Raises `ConfigError` where nothing says which it is. A relative HOME would mean a folder wherever we happen to be."""
+    """Raises `ConfigError` if nothing says where it is. A relative HOME would mean a folder wherever we happen to run."""
     named = env.get("HOME", "")
     if os.path.isabs(named):
         return Path(named)
-    import pwd  # few users have no HOME
+    import pwd  # imported here because few users have no HOME
 
     try:
         known = pwd.getpwuid(os.getuid()).pw_dir
@@ -53,18 +53,18 @@ def state_dir(home: Path) -> Path:
 
 
 def expand(text: str, *, base: Path, env: Mapping[str, str]) -> Path:
-    """The absolute path that `text` means, with a leading `~` and relative to `base`."""
+    """The absolute path for `text`: expands a leading `~`, and starts at `base` if it is relative."""
     if text == "~" or text.startswith("~/"):
         return user_home(env) / text[2:]
     return base / text
 
 
-# Links are not followed. Where there is nothing, `os.path.lexists` makes an exception and takes three times as long.
+# Does not follow links. For missing files, `os.path.lexists` raises an exception internally and takes three times as long.
 is_there: Callable[[str | os.PathLike[str]], bool] = os.path.lexists
 if os.access in os.supports_follow_symlinks:
     is_there = partial(os.access, mode=os.F_OK, follow_symlinks=False)
 
 
 def page_path(name: str, part: str = "") -> str:
-    """For a text of ours that sends a person to a page, or to a part of it."""
+    """For texts that send a person to a page, or to a part of it."""
     return os.path.join(sys.prefix, "share", "doc", "understudy", name) + (f"#{part}" if part else "")

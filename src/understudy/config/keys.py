@@ -1,4 +1,4 @@
-"""The keys that may stand in config.toml: those we use, those of `codex` that we do not, and those that guard something."""
+"""The keys that config.toml may contain: ours, those of `codex` that we do not use, and those that guard something."""
 
 from typing import Any
 
@@ -9,8 +9,8 @@ def _names(text: str) -> dict[str, Any]:
     return dict.fromkeys(text.split())
 
 
-# Each name leads to what may stand beneath it: None for a value (or a table whose keys are free),
-# a table for a table of fixed keys. "*" stands for any name.
+# Each name leads to what may be below it: None for a value (or a table with arbitrary keys), a table for a table of fixed keys. "*"
+# stands for any name.
 _PROVIDER = _names("""
     name base_url env_key env_key_instructions wire_api query_params http_headers env_http_headers
     request_max_retries stream_max_retries stream_idle_timeout_ms requires_auth requires_openai_auth
@@ -92,7 +92,7 @@ _TABLES: Tree = {
     },
 }
 TOP_KEYS: Tree = {**_USED, **PASSED_OVER, **_TABLES}
-# What codex has in tables that we use, too.
+# Keys of codex in tables that we use, too.
 _PASSED_OVER_WITHIN: Tree = {
     "model_providers": {"*": _names("auth aws supports_standalone_web_search websocket_connect_timeout_ms")},
     "mcp_servers": {"*": _names("auth environment_id http_headers_helper name oauth oauth_resource omit_tools_from scopes")},
@@ -108,7 +108,7 @@ def _joined(tree: Tree, more: Tree) -> Tree:
 _OF_BOTH = _joined(TOP_KEYS, _PASSED_OVER_WITHIN)
 KNOWN_KEYS: Tree = {**_OF_BOTH, "profiles": {"*": _OF_BOTH}}
 
-# Keys that do nothing here, with the reason, as `config check` tells it. Whoever uses codex's own file may well have some.
+# Keys without effect here, with the reason that `config check` gives. People who share codex's file may well have some.
 WITHOUT_EFFECT = {
     "model_max_output_tokens": "the provider's own limit holds",
     "model_instructions_file": "use `experimental_instructions_file`",
@@ -125,7 +125,7 @@ WITHOUT_EFFECT = {
     "history.max_bytes": "nothing is deleted automatically",
 }
 
-# Those among them that a user counts on: one that is set is named whenever something runs.
+# Those on which a user may rely: if one is set, it is named whenever something runs.
 COUNTED_ON = frozenset({
     "model_instructions_file",
     "instructions",
@@ -136,7 +136,7 @@ COUNTED_ON = frozenset({
     "shell_environment_policy.filters",
 })  # fmt: skip
 
-# Where a slip would leave something open that the user meant to close.
+# A misspelt one of these would leave open what the user wanted closed.
 GUARDING = (
     "approval_policy",
     "sandbox_mode",
@@ -154,8 +154,8 @@ GUARDING = (
 )
 _GUARDING_A_SERVER = ("enabled_tools", "disabled_tools", "default_tools_approval_mode", "tools")
 
-# What a project's own .codex/config.toml may set, once its folder is trusted: nothing that decides what may run, what may be
-# read, or where anything is sent.
+# What the .codex/config.toml of a trusted project may set: nothing that decides what may run, what may be read, or where anything
+# is sent.
 PROJECT_KEYS = frozenset({
     "model",
     "model_reasoning_effort",
@@ -168,7 +168,7 @@ PROJECT_KEYS = frozenset({
     "project_doc_max_bytes",
     "understudy.commands.timeout_seconds",
 })  # fmt: skip
-# What it may say of each of its MCP servers: none of the user's variables, and nothing on questions.
+# What it may set for its MCP servers: no variables of the user's, and nothing about questions.
 PROJECT_SERVER_KEYS = frozenset(
     _names("""
     command args env cwd url http_headers enabled required startup_timeout_sec startup_timeout_ms tool_timeout_sec
@@ -178,7 +178,7 @@ PROJECT_SERVER_KEYS = frozenset(
 
 
 def guards(key: str) -> bool:
-    """Whether the dotted key, as it stands at the top level, decides what is kept from the agent."""
+    """Whether this dotted key, at the top level, decides what is kept from the agent."""
     if key.startswith("mcp_servers."):
         return key.split(".")[2:3] != [] and key.split(".")[2] in _GUARDING_A_SERVER
     return any(key == name or key.startswith(f"{name}.") for name in GUARDING)

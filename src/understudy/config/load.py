@@ -1,6 +1,6 @@
-"""From the file, a profile, `-c` flags and a call's arguments to one `Config`.
+"""Makes a `Config` from the file, a profile, `-c` flags and a call's arguments.
 
-Who wins, strongest first: a typed argument, the `config` argument, `-c`, the profile, the user's file, the file of a trusted
+Precedence, strongest first: a typed argument, the `config` argument, `-c`, the profile, the user's file, the file of a trusted
 project, the default.
 """
 
@@ -52,16 +52,16 @@ T = TypeVar("T")
 DOC_NAMES = ("AGENTS.override.md", "AGENTS.md")
 CLAUDE_DOC_NAMES = ("CLAUDE.md", ".claude/CLAUDE.md")
 PROJECT_DOC_MAX_BYTES = 32 * 1024
-MOST_DOC_BYTES = 16 * 1024 * 1024  # whatever is configured: the files are a repository's, and are held in memory
-COMMAND_SECONDS = 60  # unless the model gives a command a limit of its own
+MOST_DOC_BYTES = 16 * 1024 * 1024  # whatever is configured, because a repository's files are kept in memory
+COMMAND_SECONDS = 60  # unless the model limits a command itself
 TASK_SECONDS = 7 * 24 * 3600.0
-MCP_WAIT_SECONDS = 1.5  # a first request waits so long for other servers
+MCP_WAIT_SECONDS = 1.5  # how long a first request waits for other servers
 MOST_COMMAND_SECONDS = 7 * 24 * 3600
 BY_ARGUMENT = "the `config` argument"
 COMMAND_SESSIONS, MOST_SESSIONS = 16, 256
 COMMAND_IDLE_SECONDS = 1800
-MOST_INSTRUCTIONS = 16 << 20  # bytes; no model reads as much
-KEPT = 32  # configurations; most processes see one or two
+MOST_INSTRUCTIONS = 16 << 20  # bytes; no model reads so many
+KEPT = 32  # configurations that are remembered; most processes use one or two
 
 _encode = msgspec.json.Encoder().encode
 
@@ -81,9 +81,10 @@ def load_config(
     server_cwd: Path,
     env: Mapping[str, str],
 ) -> Config:
-    """The configuration a conversation starts or goes on with. Raises `ConfigError`, which names key, place and expected value.
+    """The configuration with which a conversation starts or continues. Raises `ConfigError` that names key, place and expected
+    value.
 
-    `defaults` stand where nobody has set anything. `given_by`: what the user calls the way by which `overrides.config` came.
+    `defaults` apply if nothing else is set. `given_by`: the user's name for the source of `overrides.config`.
     """
     file = read_config_file(home) if reads_user_file else absent_file(home)
     if defaults:
@@ -109,7 +110,7 @@ def load_config(
 
 
 class Configs:
-    """Configurations for one process. One that was made stands as long as what it was made from."""
+    """The configurations of one process. Each is reused until one of its sources changes."""
 
     def __init__(
         self,
@@ -149,7 +150,7 @@ class Configs:
             env=self._env,
         )
         if known is not None and known[2] == config:
-            config = known[2]  # the same one, so that what was prepared from it is found
+            config = known[2]  # the same object, so that what was prepared for it is found
         folder = _folder_stamp(config.cwd)
         if folder is not None and read_config_file(home) is file and not _reads_more(config, overrides):
             self._known[key] = file, folder, config
@@ -163,7 +164,7 @@ _FolderStamp = tuple[int, int, int, int] | None
 
 
 def _folder_stamp(cwd: Path) -> _FolderStamp:
-    """Another folder under the same name, or another owner, may mean another sandbox."""
+    """Another folder with the same name, or another owner, may mean another sandbox."""
     try:
         found = os.stat(cwd)
     except OSError:
@@ -172,7 +173,7 @@ def _folder_stamp(cwd: Path) -> _FolderStamp:
 
 
 def _reads_more(config: Config, overrides: Overrides) -> bool:
-    """Whether other files have a part in it."""
+    """Whether it also depends on other files."""
     return overrides.profile is not None or (config.base_instructions is not None and overrides.base_instructions is None)
 
 
@@ -195,9 +196,9 @@ def _holds(tree: Tree, key: str) -> bool:
 
 
 def _judge_keys(settings: Sequence[Assignment], profile: Profile, file: ConfigFile) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Warnings of slips, and notices of keys of codex that the user counts on and that do nothing here.
+    """Warnings about misspelt keys, and notices about keys of codex on which the user may rely and that have no effect here.
 
-    Raises `ConfigError` for a slip in a key that guards something.
+    Raises `ConfigError` for a misspelt key that guards something.
     """
     found = [(slip, str(file.path)) for slip in file.slips]
     found += [(slip, str(profile.file)) for slip in profile.slips]
@@ -213,7 +214,7 @@ def _judge_keys(settings: Sequence[Assignment], profile: Profile, file: ConfigFi
 
 
 def _read_policy(read: TreeReader) -> tuple[ApprovalPolicy, tuple[str, ...]]:
-    """And what to say where it is codex's table of the kinds of questions that may be asked."""
+    """Also returns what to say if it is codex's table of the kinds of questions that may be asked."""
     chosen = read.value("approval_policy")
     if not isinstance(chosen, dict) or "granular" not in chosen:
         return cast(ApprovalPolicy, read.choice("approval_policy", APPROVAL_POLICIES) or "on-request"), ()
@@ -227,18 +228,18 @@ def _read_policy(read: TreeReader) -> tuple[ApprovalPolicy, tuple[str, ...]]:
 def build_config(
     home: Path, read: TreeReader, overrides: Overrides, cwd: Path, env: Mapping[str, str], warnings: tuple[str, ...]
 ) -> Config:
-    """Raises `Mismatch` for the first value that does not fit, and `ConfigError` for what does not fit together."""
+    """Raises `Mismatch` for the first wrong value, and `ConfigError` for values that do not fit together."""
     providers = check_providers(read)
     provider = _choose_provider(read, providers)
     model, notices = _choose_model(overrides, read, provider, providers, home)
     check_history(read)
     ours = read.table("understudy")
     if ours is not None and ("serve" in ours or "push" in ours):
-        from understudy.config.serve import serve_settings  # few files have it
+        from understudy.config.serve import serve_settings  # few configurations need it
 
-        serve_settings(home, read, env)  # a slip is told here, too
+        serve_settings(home, read, env)  # also reports errors in these
     if ours is not None and ("store" in ours or "cluster" in ours):
-        from understudy.config.store import check_store  # few files have it
+        from understudy.config.store import check_store  # few configurations need it
 
         check_store(home, read)
     questions = read_questions(read)
@@ -314,7 +315,7 @@ def build_config(
 
 
 def _read_doc_names(read: TreeReader) -> tuple[str, ...]:
-    """Claude's come last, since whoever has files for both programs means the other ones for us."""
+    """Claude's names come last, because people with files for both programs want the other ones here."""
     named = read.texts("project_doc_fallback_filenames") or ()
     for name in named:
         if name.startswith("/") or ".." in name.split("/") or "\0" in name:
@@ -347,7 +348,7 @@ def _read_tokens(read: TreeReader, key: str) -> int | None:
 
 
 def _first(value: T | None, otherwise: T) -> T:
-    """`value` unless it is absent; an empty text or a zero is a choice."""
+    """`value`, unless it is None; an empty text or a zero counts as a choice."""
     return otherwise if value is None else value
 
 
@@ -389,7 +390,7 @@ def _choose_provider(read: TreeReader, providers: Mapping[str, Tree]) -> str:
 def _choose_model(
     overrides: Overrides, read: TreeReader, provider: str, tables: Mapping[str, Tree], home: Path
 ) -> tuple[str, tuple[str, ...]]:
-    """The model, and what the user should know of the choice."""
+    """The model, and what the user should know about the choice."""
     named = _first(overrides.model, read.text("model"))
     if named:
         return named, ()

@@ -1,6 +1,6 @@
-"""What `understudy mcp login` keeps: for each address of an MCP server, the tokens that it was given and how they are renewed.
+"""What `understudy mcp login` stores: for each address of an MCP server, its tokens and how to renew them.
 
-In `understudy/mcp_credentials.json` (0600). They are sent to that address and its own authorization server, and nowhere else.
+In `understudy/mcp_credentials.json` (0600). Sent only to that address and its authorization server.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _NAME = "mcp_credentials.json"
 
 
 class McpCredentials(msgspec.Struct, frozen=True):
-    """Tables as the authorization server has written them."""
+    """Tables as the authorization server wrote them."""
 
     tokens: Mapping[str, Any]
     client: Mapping[str, Any]
@@ -25,7 +25,7 @@ class McpCredentials(msgspec.Struct, frozen=True):
 
 
 def read_credentials(state_dir: Path, url: str) -> McpCredentials | None:
-    """None where there are none, or where what is there is no such thing. Raises `ConfigError` for a file that others can read."""
+    """None if there are none, or they are not valid. Raises `ConfigError` if others can read the file."""
     found = (_file(state_dir).read() or {}).get(url)
     try:
         return None if found is None else msgspec.convert(found, McpCredentials)
@@ -34,7 +34,7 @@ def read_credentials(state_dir: Path, url: str) -> McpCredentials | None:
 
 
 def write_credentials(state_dir: Path, url: str, credentials: McpCredentials | None) -> bool:
-    """None removes them. Whether there were any. Raises `ConfigError`."""
+    """None removes them. Returns whether there were any. Raises `ConfigError`."""
     file = _file(state_dir)
     with file.locked():
         kept = file.read() or {}

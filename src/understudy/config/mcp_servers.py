@@ -1,4 +1,4 @@
-"""`[mcp_servers]`: other MCP servers, whose tools the model may use. A wrong type is an error; a wrong name stops one server."""
+"""`[mcp_servers]`: other MCP servers whose tools the model may use. A wrong type is an error; a wrong name disables one server."""
 
 import re
 from collections.abc import Mapping
@@ -20,18 +20,18 @@ _EVERY = "*"
 
 
 class McpServer(msgspec.Struct, frozen=True):
-    """One of them. A server has a command, or a url."""
+    """One of them. A server has a command or a url."""
 
     name: str
     command: str | None = None
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = {}
-    env_vars: tuple[str, ...] = ()  # names of our own variables that it is given
+    env_vars: tuple[str, ...] = ()  # names of our own variables that it gets
     cwd: str | None = None
     url: str | None = None
     bearer_token_env_var: str | None = None
     http_headers: Mapping[str, str] = {}
-    env_http_headers: Mapping[str, str] = {}  # header -> the name of a variable of ours
+    env_http_headers: Mapping[str, str] = {}  # header -> the name of our variable with its value
     required: bool = False
     startup_seconds: float = STARTUP_SECONDS
     tool_seconds: float = TOOL_SECONDS
@@ -40,19 +40,19 @@ class McpServer(msgspec.Struct, frozen=True):
     approval_mode: ApprovalMode = "auto"
     tool_modes: Mapping[str, ApprovalMode] = {}
     sandboxed: bool = False
-    roots: bool = False  # it is told in which folder the conversation works
+    roots: bool = False  # it is told the folder of the conversation
     problem: str | None = None  # why it cannot be started
 
     def mode_of(self, tool: str) -> ApprovalMode:
         return self.tool_modes.get(tool, self.approval_mode)
 
     def has_tool(self, tool: str) -> bool:
-        """Whether the user lets this tool of it be used."""
+        """Whether the user allows this tool."""
         return (self.enabled_tools is None or tool in self.enabled_tools) and tool not in self.disabled_tools
 
 
 def read_mcp_servers(read: TreeReader, *, enabled: bool = True) -> tuple[McpServer, ...]:
-    """Those that are enabled, by name; or those that are not."""
+    """The enabled ones, by name; or those that are not enabled."""
     sandboxed = read.texts("understudy.mcp.sandboxed") or ()
     tables = read.named_tables("mcp_servers")
     readers = [(name, TreeReader(table, f"mcp_servers.{name}")) for name, table in sorted(tables.items())]

@@ -1,8 +1,8 @@
 """The configuration of one conversation, complete and immutable.
 
-Structs rather than dataclasses: these stand on the start-up path, and msgspec makes such classes many times faster.
+Structs rather than dataclasses: they are needed at the start, and msgspec makes such classes many times faster.
 
-What becomes of a question that nobody answers, and who is told that there is one.
+Also what happens to a question that nobody answers, and who is told about it.
 """
 
 from collections.abc import Mapping
@@ -20,10 +20,10 @@ Unasked = Literal["deny", "wait"]
 
 
 class QuestionSettings(msgspec.Struct, frozen=True, kw_only=True):
-    timeout_seconds: float = 0.0  # after which a question is answered by a no; 0: never
-    unasked: Unasked = "deny"  # whether a question waits for somebody when the caller cannot be asked
-    command: tuple[str, ...] = ()  # a program that is told of each question
-    url: str | None = None  # an address that is told of it
+    timeout_seconds: float = 0.0  # after that, an unanswered question is denied; 0: never
+    unasked: Unasked = "deny"  # whether a question waits for somebody if the caller cannot be asked
+    command: tuple[str, ...] = ()  # a program that is started for each question
+    url: str | None = None  # an address to which each question is posted
 
 
 def read_questions(read: TreeReader) -> QuestionSettings:
@@ -53,7 +53,7 @@ CredentialsStore = Literal["file", "keyring", "auto", "ephemeral"]
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What one command may use. None: as the sandbox has it; 0: no limit."""
+    """What one command may use. None: the sandbox's default; 0: no limit."""
 
     seconds: int | None = None
     processes: int | None = None
@@ -65,19 +65,19 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True):
     mode: SandboxMode
-    writable_roots: tuple[Path, ...] = ()  # beside cwd; absolute
-    network: NetworkMode = "off"  # what holds in this mode
+    writable_roots: tuple[Path, ...] = ()  # in addition to cwd; absolute
+    network: NetworkMode = "off"  # the network in this mode
     unix_sockets: bool = False
     exclude_tmpdir_env_var: bool = False
     exclude_slash_tmp: bool = False
     mask: tuple[Path, ...] = ()  # absolute; unreadable for commands
-    protect: tuple[str, ...] = ()  # not written by commands or patches: a name within every writable root, or an absolute path
-    kept: tuple[str, ...] = ()  # of those, beside the ones that always are: names that commands may make where they are missing
+    protect: tuple[str, ...] = ()  # not to be written: a name within every writable root, or an absolute path
+    kept: tuple[str, ...] = ()  # further such names, which commands may create if they are missing
     limits: Limits = Limits()
 
 
 class ShellEnvironment(msgspec.Struct, frozen=True, kw_only=True):
-    """Which variables a command is given."""
+    """Which variables a command gets."""
 
     inherit: Inherit = "all"
     ignore_default_excludes: bool = False
@@ -87,7 +87,7 @@ class ShellEnvironment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
-    """Every value is checked and has its default; `config.load` makes it. Equal ones are as good as the same."""
+    """Every value is checked, and defaults are filled in, by `config.load`. Compared by value."""
 
     home: Path
     state_dir: Path
@@ -96,16 +96,16 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     model_provider: str
     provider_tables: Mapping[str, Mapping[str, Any]]  # [model_providers] as written, types checked
     openai_base_url: str | None
-    cli_auth_credentials_store: CredentialsStore  # where a login keeps keys
+    cli_auth_credentials_store: CredentialsStore  # where a login stores keys
     model_reasoning_effort: str
-    effort_is_chosen: bool  # by the user: a model that nobody here knows is asked for it, too
+    effort_is_chosen: bool  # by the user: then even an unknown model is asked for it
     model_reasoning_summary: str
     model_supports_reasoning_summaries: bool | None
     model_verbosity: str | None
     model_context_window: int | None
     model_auto_compact_token_limit: int | None
-    view_image: bool  # whether the tool of that name is there
-    tool_output_token_limit: int | None  # what a model is given of one output; None: our own measures
+    view_image: bool  # whether the tool of that name is offered
+    tool_output_token_limit: int | None  # the most that a model gets of one output; None: our own limits
     approval_policy: ApprovalPolicy
     sandbox: SandboxSettings
     shell_environment: ShellEnvironment
@@ -113,39 +113,39 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     notify: tuple[str, ...]
     questions: QuestionSettings
     project_doc_max_bytes: int
-    project_doc_names: tuple[str, ...]  # below a folder: the first that can be read holds the folder's instructions
+    project_doc_names: tuple[str, ...]  # the first of these that can be read in a folder contains its instructions
     show_raw_agent_reasoning: bool
     hide_agent_reasoning: bool
     history_persistence: HistoryPersistence
-    base_instructions: str | None  # None: our own, see `engine/setup/setup.py`
+    base_instructions: str | None  # None: ours, see `engine/setup/setup.py`
     developer_instructions: str | None
     compact_prompt: str | None
     include_plan_tool: bool
-    plans: bool  # nothing may be changed, whatever the sandbox mode, until the user has agreed to a plan
+    plans: bool  # plan mode: whatever the sandbox mode, nothing may change before the user has agreed to a plan
     mcp_servers: tuple[McpServer, ...]  # whose tools are offered
     disabled_servers: tuple[McpServer, ...]
-    mcp_wait_seconds: float  # that a first request waits for them
+    mcp_wait_seconds: float  # how long a first request waits for them
     policy_rules: tuple[Mapping[str, Any], ...]  # [[policy.rules]] as written
     projects: Mapping[str, Mapping[str, Any]]  # [projects] as written
     wire: Wire
     events: EventMethods
     thread_in_text: bool
     report: ReportKind
-    task_seconds: float  # for which clients can ask for a task; 0: calls never become tasks
+    task_seconds: float  # for calls that clients may run as tasks; 0: calls never become tasks
     budget: Budget  # of a conversation
     call_budget: Budget  # of each call
-    command_seconds: int  # for a command that the model gives no limit of its own
-    command_sessions: int  # commands of one conversation that may go on after their calls
-    command_idle_seconds: int  # after which one of them is ended, if the model does not ask for it
+    command_seconds: int  # for a command that the model does not limit itself
+    command_sessions: int  # commands of one conversation that may outlive their calls at the same time
+    command_idle_seconds: int  # a command is ended if the model does not ask about it for so long
     scripted_model: Path | None
-    record: Path | None  # where exchanges with models are written to
+    record: Path | None  # the file in which exchanges with models are recorded
     replay: Path | None  # the recording that the provider `replay` plays
     prices: Mapping[str, Mapping[str, float]]  # by model: `input`, `output` and perhaps `cached`, in USD per million tokens
     skills: bool
-    claude_home: str  # where Claude Code has the user's own files
-    agents_home: str  # where those lie that are meant for all agents
-    warnings: tuple[str, ...]  # of what the user wrote and does not count as written
+    claude_home: str  # Claude Code's folder with the user's own files
+    agents_home: str  # the folder with files for all agents
+    warnings: tuple[str, ...]  # about settings that do not count as written
     hooks: Mapping[str, Any] = {}  # [hooks] of the user's own file, as written: no call or flag may name programs there
     hooks_may_allow: bool = False  # whether hooks of the user's own files may answer questions
-    assumes_model: bool = False  # nobody has named one, and the provider is the user's own
-    notices: tuple[str, ...] = ()  # that the user should read once, and no program need see
+    assumes_model: bool = False  # nobody has named a model, and the provider is the user's own
+    notices: tuple[str, ...] = ()  # for the user to read once; programs need not see them

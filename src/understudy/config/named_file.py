@@ -1,6 +1,6 @@
-"""Reading a file that a key names. A caller can give such a key, and a pipe or a device would hold up everybody.
+"""Reads a file that a key names. A caller can choose the name, and a pipe or a device would block everybody.
 
-Where a model will be given its content, it is judged like everything that is read for one: such a file may lie in a repository.
+If a model will get the content, the file is checked like all that is read for one, because it may be in a repository.
 """
 
 import errno
@@ -14,8 +14,8 @@ from understudy.places.reading import NotForModels, ReadLimits, Unreadable, open
 
 
 def read_named_file(path: Path, most: int, masked: Iterable[str] | None = None) -> bytes:
-    """Raises OSError, also for what is no regular file or has more than so many bytes, and for what no model may be given:
-    `masked` paths, where it is for a model.
+    """Raises OSError, also if it is not a regular file, is longer than `most` bytes, or must not be given to a model: with
+    `masked`, it is read for a model.
     """
     descriptor = (
         os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC) if masked is None else _judged(path, masked)

@@ -1,4 +1,4 @@
-"""Settings laid over the file: profiles, `-c key=value`, and the keys of a call's `config` argument."""
+"""Settings that override the file: profiles, `-c key=value`, and the keys of a call's `config` argument."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -20,11 +20,11 @@ _SMALLEST_INTEGER = -(2**63)
 class Assignment(msgspec.Struct, frozen=True):
     key: str
     value: Any
-    origin: str  # who set it, for error texts
+    origin: str  # where it was set, for error texts
 
 
 def parse_flag(text: str) -> tuple[str, Any]:
-    """`key=value` of a `-c` flag. What is not a TOML value is taken as a string, so `model=o3` needs no quotes."""
+    """Parses `key=value` of a `-c` flag. A value that is not TOML is taken as a string, so `model=o3` needs no quotes."""
     if not is_unicode(text):
         raise ConfigError(
             f"`-c {visible(text)}` is not valid UTF-8: check how the terminal or the program that starts us encodes it"
@@ -45,13 +45,13 @@ def _parse_value(text: str) -> Any:
         table = tomllib.loads(f"value = {text}")
     except (tomllib.TOMLDecodeError, RecursionError):
         table = {}
-    if len(table) == 1:  # more would mean that the text went on behind its value
+    if len(table) == 1:  # more keys would mean that the text went on after its value
         return table["value"]
     return text.strip("\"'")
 
 
 def from_json(value: Any) -> Any:
-    """The TOML value a JSON value stands for. TOML has no null: it becomes the empty string."""
+    """The TOML value for a JSON value. TOML has no null, so that becomes the empty string."""
     match value:
         case None:
             return ""
@@ -79,26 +79,26 @@ def assignments(pairs: Iterable[tuple[str, Any]], origin: str) -> list[Assignmen
 
 
 def apply(tree: Tree, settings: Iterable[Assignment]) -> Tree:
-    """The tree with the settings made; `tree` itself, which may be shared, stays as it is."""
+    """A copy of the tree with these settings; `tree` itself may be shared and stays unchanged."""
     for setting in settings:
         tree = apply_key(tree, setting.key, setting.value)
     return tree
 
 
 def apply_key(tree: Tree, key: str, value: Any) -> Tree:
-    """The tree with one dotted key set."""
+    """A copy of the tree with one dotted key set."""
     return _with_value(tree, key.split("."), value)
 
 
 def _with_value(tree: object, path: list[str], value: Any) -> Tree:
-    table = dict(cast(Tree, tree)) if isinstance(tree, Mapping) else {}  # what is no table gives way to one
+    table = dict(cast(Tree, tree)) if isinstance(tree, Mapping) else {}  # anything that is not a table is replaced by one
     first, *rest = path
     table[first] = _with_value(table.get(first), rest, value) if rest else value
     return table
 
 
 def merge(under: Tree, over: Tree) -> Tree:
-    """Two trees as one: tables are joined key by key, for anything else `over` holds."""
+    """Merges two trees: tables key by key; otherwise the value of `over` counts."""
     merged = dict(under)
     for key, value in over.items():
         below = merged.get(key)
@@ -113,15 +113,15 @@ FILE_SUFFIX = ".config.toml"
 class Profile(msgspec.Struct, frozen=True):
     name: str | None
     tree: Tree
-    file: Path | None = None  # where it has one of its own
-    slips: tuple[Slip, ...] = ()  # of that file
+    file: Path | None = None  # set if it has a file of its own
+    slips: tuple[Slip, ...] = ()  # in that file
 
     def place(self, user_file: Path) -> str:
         return f"profile `{self.name}` in {self.file or user_file}"
 
 
 def choose_profile(overrides: Overrides, laid_over: Tree, file: ConfigFile) -> Profile:
-    """The one that is named. Where there are both forms, the file goes over the table. Raises `ConfigError`."""
+    """The profile with this name. If it exists as a table and as a file, the file wins. Raises `ConfigError`."""
     name = overrides.profile
     if name is None:
         name = laid_over.get("profile")

@@ -1,4 +1,4 @@
-"""A small JSON file of ours that nobody else may write: read with suspicion, written whole, by one process at a time."""
+"""A small JSON file of ours that nobody else may write: checked when read, written as a whole, by one process at a time."""
 
 import fcntl
 import json
@@ -18,7 +18,7 @@ OTHERS_WRITE, OTHERS_READ = 0o022, 0o044
 
 @contextmanager
 def written_beside(path: Path, text: str) -> Generator[Path]:
-    """A file with this text, to be put in the place of `path`. If it is not, nothing of it is left. Raises `ConfigError`."""
+    """A temporary file with this text, which the caller renames to `path`. Otherwise it is removed. Raises `ConfigError`."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         try:
@@ -31,16 +31,16 @@ def written_beside(path: Path, text: str) -> Generator[Path]:
         finally:
             with suppress(OSError):
                 os.unlink(beside)
-    except OSError as error:  # on a full disk the system names no file
+    except OSError as error:  # on a full disk, the system's error names no file
         raise ConfigError(f"{path} cannot be written: {error.strerror}") from None
 
 
 class PrivateFile(msgspec.Struct, frozen=True):
     path: Path
-    secret: bool = False  # nobody else may read it, either
+    secret: bool = False  # nobody else may read it either
 
     def read(self) -> dict[str, Any] | None:
-        """None where there is none; what is not a JSON object comes out empty."""
+        """None if there is none; content that is not a JSON object counts as empty."""
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         except FileNotFoundError:
@@ -67,13 +67,13 @@ class PrivateFile(msgspec.Struct, frozen=True):
         return cast(dict[str, Any], value) if isinstance(value, dict) else {}
 
     def write(self, content: Mapping[str, Any]) -> None:
-        """All of it or nothing; call it while `locked`. Raises `ConfigError`."""
+        """All or nothing; call it while `locked`. Raises `ConfigError`."""
         with written_beside(self.path, json.dumps(content, indent=2)) as beside:
             os.replace(beside, self.path)
 
     @contextmanager
     def locked(self) -> Generator[None]:
-        """One writer at a time. The lock goes with the process."""
+        """Lets one process write at a time. The lock ends with the process."""
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(self.path.with_name(self.path.name + ".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

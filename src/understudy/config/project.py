@@ -1,8 +1,7 @@
-"""The configuration that a project brings along: `.codex/config.toml` and `.mcp.json` of each trusted folder from the git root
-down to cwd.
+"""A project's own configuration: `.codex/config.toml` and `.mcp.json` of each trusted folder from the git root down to cwd.
 
-It stands below the user's own file. Apart from the MCP servers that it names, it decides nothing about what may run, what may be
-read or where anything is sent.
+The user's own file overrides it. Except for the MCP servers that it names, it decides nothing about what may run, what may be read,
+or where anything is sent.
 """
 
 import os
@@ -30,18 +29,18 @@ COMMAND_FOLDERS = (".claude/commands", ".codex/prompts")
 
 class ProjectLayer(msgspec.Struct, frozen=True):
     tree: Tree
-    origins: tuple[tuple[str, Tree], ...]  # the files it was made from, the nearest last
+    origins: tuple[tuple[str, Tree], ...]  # its source files, the nearest last
     warnings: tuple[str, ...]
-    servers: Tree = {}  # by name; each as a whole from one file, so that no two are mixed
+    servers: Tree = {}  # by name; each is taken from one file, never merged from two
 
 
 NOTHING = ProjectLayer({}, (), ())
 
 
 def project_folders(cwd: str) -> list[str]:
-    """From cwd up to the nearest folder that begins a repository; only cwd where there is none.
+    """From cwd up to the nearest folder that begins a repository; only cwd if there is none.
 
-    In plain text: this is done for every conversation.
+    Works on plain strings, because every conversation needs it.
     """
     upwards = _upwards(cwd)
     for number, folder in enumerate(upwards, 1):
@@ -50,7 +49,7 @@ def project_folders(cwd: str) -> list[str]:
     return [cwd]
 
 
-@lru_cache(maxsize=64)  # of the text alone: three ask for every conversation
+@lru_cache(maxsize=64)  # depends only on the text, and is asked three times per conversation
 def _upwards(cwd: str) -> tuple[str, ...]:
     folders = [cwd]
     while (above := folders[-1].rpartition("/")[0] or "/") != folders[-1]:
@@ -59,41 +58,41 @@ def _upwards(cwd: str) -> tuple[str, ...]:
 
 
 def skill_folders(homes: Sequence[object], project: Sequence[str]) -> list[str]:
-    """Folders that may hold skills: in the user's own homes, and those of the project. Asked for every conversation."""
+    """Folders that may contain skills: in the user's own homes, and in the project. Asked for every conversation."""
     folders = [f"{folder}/{name}" for folder in project for name in SKILL_FOLDERS]
     return [folder for folder in (*(f"{home}/skills" for home in homes), *folders) if is_there(folder)]
 
 
 def is_marked_untrusted(path: str, projects: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether the nearest folder above it of which the user's configuration says anything is marked as untrusted."""
+    """Whether the user's configuration marks the path, or the nearest folder above it that it mentions, as untrusted."""
     said = [
         (os.path.realpath(folder), str(table.get("trust_level"))) for folder, table in projects.items() if os.path.isabs(folder)
     ]
-    levels = dict(sorted(said, key=lambda each: each[1] == "untrusted"))  # the stricter word on one folder counts
+    levels = dict(sorted(said, key=lambda each: each[1] == "untrusted"))  # of two entries for one folder, the stricter counts
     above = next((folder for folder in _upwards(os.path.dirname(path)) if folder in levels), None)
     return above is not None and levels[above] == "untrusted"
 
 
 def has_hook_files(cwd: str, home: Path, env: Mapping[str, str]) -> bool:
-    """Whether there may be hooks. Asked for every conversation; rather one too many: whoever reads them looks closely."""
+    """Whether there may be hooks. Asked for every conversation, so it may say yes wrongly: whoever reads them looks closely."""
     if is_there(f"{home}/hooks.json") or is_there(f"{claude_home(env)}/settings.json"):
         return True
     return any(is_there(f"{folder}/.claude") or is_there(f"{folder}/.codex") for folder in project_folders(cwd))
 
 
 def claude_home(env: Mapping[str, str]) -> str:
-    """Where Claude Code has its files; nowhere, where nobody says which is the home."""
+    """Claude Code's folder; empty if there is no home."""
     named = env.get("CLAUDE_CONFIG_DIR")
     return os.path.abspath(named) if named else f"{env.get('HOME') or '/nonexistent'}/.claude"
 
 
 def agents_home(env: Mapping[str, str]) -> str:
-    """Where files lie that are meant for all agents."""
+    """The folder with files for all agents."""
     return f"{env.get('HOME') or '/nonexistent'}/.agents"
 
 
 def project_files(cwd: Path, home: Path) -> list[tuple[str, str]]:
-    """Such files from cwd up to the git root, with their folders; the user's own, below the home directory, is none."""
+    """Such files from cwd up to the git root, with their folders, without the user's own file below the home directory."""
     found = [
         (folder, file)
         for folder in project_folders(str(cwd))
@@ -104,7 +103,7 @@ def project_files(cwd: Path, home: Path) -> list[tuple[str, str]]:
 
 
 def _is_folder(path: str) -> bool:
-    """While a command runs, empty folders stand where protected names are missing."""
+    """Ignores the empty folders that replace missing protected names while a command runs."""
     return os.path.isdir(path) and not os.path.islink(path)
 
 
@@ -113,14 +112,14 @@ def _is_home(folder: str, home: Path) -> bool:
 
 
 def read_project_layer(cwd: Path, home: Path, projects: Mapping[str, Tree]) -> ProjectLayer:
-    """Raises `ConfigError` for a trusted file that cannot be read as TOML or JSON."""
+    """Raises `ConfigError` for a trusted file that is not valid TOML or JSON."""
     files = project_files(cwd, home)
     if not files:
         return NOTHING
     from understudy.config.trust import TrustStore  # few projects have one
 
     store = TrustStore(state_dir(home) / "trust.json")
-    judgements = {folder: store.judge(Path(folder), projects) for folder, _ in files}  # each folder is read once
+    judgements = {folder: store.judge(Path(folder), projects) for folder, _ in files}  # read each folder only once
     layer = NOTHING
     for folder, file in reversed(files):
         path = f"{folder}/{file}"
@@ -140,7 +139,7 @@ def read_project_layer(cwd: Path, home: Path, projects: Mapping[str, Tree]) -> P
 
 
 def with_project_servers(tree: Tree, servers: Tree) -> Tree:
-    """A server of the user's own wins over the project's of the same name, as a whole."""
+    """A server of the user's own replaces the project's server of the same name entirely."""
     own = tree.get("mcp_servers", {})
     if not servers or not isinstance(own, Mapping):
         return tree
@@ -195,7 +194,7 @@ def _value(tree: Tree, key: str) -> Any:
 
 
 def _leaves(tree: Tree, prefix: str) -> Iterator[str]:
-    """Dotted keys down to the tables that no allowed key lies in."""
+    """Dotted keys, down to tables that contain no allowed key."""
     for name, value in tree.items():
         key = f"{prefix}{name}"
         if isinstance(value, Mapping) and any(allowed.startswith(f"{key}.") for allowed in PROJECT_KEYS):

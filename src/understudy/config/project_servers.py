@@ -1,4 +1,4 @@
-"""MCP servers that a trusted project names, in its `.mcp.json` or its `.codex/config.toml`. One that is wrong stops no other."""
+"""MCP servers that a trusted project names in its `.mcp.json` or `.codex/config.toml`. A wrong one does not disable the others."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -12,11 +12,11 @@ from understudy.config.schema import Mismatch, Tree, TreeReader
 from understudy.errors import ConfigError
 
 _SHAPE = '{"mcpServers": {NAME: {"command": …, "args": […], "env": {…}}}}'
-_TYPES = ("stdio", "http", "streamable-http")  # which command or url tell as well
+_TYPES = ("stdio", "http", "streamable-http")  # also known from the command or url
 
 
 def servers_in_json(path: str, content: bytes) -> dict[object, object]:
-    """The tables of a `.mcp.json`, by name, in our own keys. Raises `ConfigError` where it is none."""
+    """The tables of a `.mcp.json`, by name, with our own keys. Raises `ConfigError` if it is not valid."""
     try:
         tree = msgspec.json.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -39,7 +39,7 @@ def _in_our_keys(table: object) -> object:
 
 
 def check_servers(path: str, tables: Mapping[object, object]) -> tuple[dict[str, Tree], tuple[str, ...]]:
-    """Those that can be used, and what the user should know of the others and of what does not count."""
+    """The usable ones, and what the user should know about the others and about ignored settings."""
     servers: dict[str, Tree] = {}
     warnings: list[str] = []
     for name, table in tables.items():
@@ -67,7 +67,7 @@ def _checked(name: str, table: object, path: str) -> Tree:
 
 
 def _place(path: str, cwd: str) -> str:
-    """Where a program runs: paths in a project's file begin at the project's folder, wherever below it the work is done."""
+    """The folder where a program runs: relative paths in a project's file start at the project's folder, wherever cwd is."""
     folder = os.path.realpath(path.removesuffix("/.mcp.json").removesuffix("/.codex/config.toml"))
     return cwd if cwd.startswith("~") else os.path.join(folder, cwd)
 

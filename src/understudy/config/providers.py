@@ -1,7 +1,4 @@
-"""The built-in model providers, as data: the only list of them. `models.providers` makes them ready for requests.
-
-A new one is a row here and a line in docs/models.md.
-"""
+"""The built-in model providers, as data; the only such list. `models.providers` prepares them for requests."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -19,17 +16,17 @@ OPENAI_URL = "https://api.openai.com/v1"
 class BuiltIn(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     name: str
-    base_url: str  # empty: only the environment or a table can tell
+    base_url: str  # empty: known only from the environment or a table
     default_model: str
     wire_api: WireApi = "chat"
     env_key: str | None = None
-    key_header: str | None = None  # carries the bare key; None: as the wire has it
-    address_variable: str | None = None  # the environment variable that gives another address
-    address_suffix: str = ""  # added to that address unless it ends in it
+    key_header: str | None = None  # the header with the bare key; None: the wire's usual header
+    address_variable: str | None = None  # the environment variable with another address
+    address_suffix: str = ""  # added to that address unless it ends so
     aliases: tuple[str, ...] = ()
-    stands_alone: bool = True  # a table with a name and an address of its own inherits nothing from this row
-    window_at: tuple[str, ...] = ()  # where it says how much a model can read, tried in this order; ../ is beside /v1
-    vendors: tuple[str, ...] = ()  # whose models of the price table it serves; empty: nobody's in particular
+    stands_alone: bool = True  # a table with its own name and address inherits nothing from this row
+    window_at: tuple[str, ...] = ()  # where it says how large a model's context is, tried in this order; ../ is beside /v1
+    vendors: tuple[str, ...] = ()  # whose models in the price table it serves; empty: no particular vendor's
 
 
 BUILT_IN = (
@@ -89,7 +86,7 @@ BUILT_IN = (
         default_model="gpt-oss:20b",
         address_variable="OLLAMA_HOST",
         address_suffix="/v1",
-        window_at=("../api/ps",),  # it serves less than a model could read, and says so only of loaded ones
+        window_at=("../api/ps",),  # it allows less context than a model could have, and reports it only for loaded models
     ),
     BuiltIn(
         id="lmstudio",
@@ -110,7 +107,7 @@ BUILT_IN = (
         id="llamacpp",
         name="llama.cpp",
         base_url="http://localhost:8080/v1",
-        default_model="default",  # it serves one model, whatever it is called
+        default_model="default",  # it serves one model under any name
         aliases=("llama.cpp", "llama-cpp"),
         window_at=("../props", "/models"),
     ),
@@ -124,7 +121,7 @@ BUILT_IN = (
         stands_alone=False,
     ),
     BuiltIn(id=SCRIPTED, name="Scripted", base_url="", default_model="scripted", stands_alone=False),
-    BuiltIn(id=REPLAY, name="Replay", base_url="", default_model=REPLAY, stands_alone=False),  # the model that was recorded
+    BuiltIn(id=REPLAY, name="Replay", base_url="", default_model=REPLAY, stands_alone=False),  # replaced by the recorded model
 )
 
 UNADDRESSED = frozenset({SCRIPTED, REPLAY})  # these ask nobody
@@ -133,7 +130,7 @@ BY_ID = {row.id: row for row in BUILT_IN}
 _IDS = {**{alias: row.id for row in BUILT_IN for alias in row.aliases}, **{row.id: row.id for row in BUILT_IN}}
 
 
-# What a provider of the user's own is asked for where no model is named: the default of those who speak its wire.
+# The default model for a provider of the user's own: that of the built-in provider with the same wire.
 DEFAULT_OF_WIRE: Mapping[WireApi, str] = {
     "responses": BY_ID["openai"].default_model,
     "chat": BY_ID["openai"].default_model,
@@ -142,5 +139,5 @@ DEFAULT_OF_WIRE: Mapping[WireApi, str] = {
 
 
 def built_in_id(name: str) -> str | None:
-    """The id of the built-in provider that the name means, if it means one."""
+    """The id of the built-in provider with this name, if there is one."""
     return _IDS.get(name)

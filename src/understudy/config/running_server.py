@@ -1,4 +1,4 @@
-"""Where the server of this home listens: a file that is there while it runs, for `understudy open` and for links."""
+"""Where this home's server listens: a file that exists while it runs, for `understudy open` and for links."""
 
 import os
 import socket
@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 
 _NAME = "server.json"
-SECONDS = 2.0  # to connect
+SECONDS = 2.0  # for connecting
 
 
 class RunningServer(msgspec.Struct, frozen=True):
-    page: str  # its address for browsers, without a slash at the end; empty where it has only a socket
+    page: str  # its address for browsers, without a slash at the end; empty if it has only a socket
     host: str  # where it listens
     port: int
     process: int
@@ -21,7 +21,7 @@ class RunningServer(msgspec.Struct, frozen=True):
 
 
 def note_running(state_dir: Path, server: RunningServer) -> None:
-    """Where it cannot be written, `understudy open` does not find the server; nothing else needs it."""
+    """If this fails, `understudy open` does not find the server; nothing else needs it."""
     beside = state_dir / f".{_NAME}.{os.getpid()}"
     with suppress(OSError):
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -31,7 +31,7 @@ def note_running(state_dir: Path, server: RunningServer) -> None:
 
 
 def forget_running(state_dir: Path) -> None:
-    """Unless another server has been started since."""
+    """Unless another server was started since."""
     found = _read(state_dir)
     if found is not None and found.process == os.getpid():
         with suppress(OSError):
@@ -64,7 +64,7 @@ def _listens(path: str) -> bool:
 
 
 def link_to(state_dir: Path, conversation_id: str) -> str | None:
-    """Where a person finds a conversation on the page, once they are logged in; None where no server runs."""
+    """The page's address of a conversation, for people who are logged in; None if no server runs."""
     found = _read(state_dir)
     if found is None or not found.page:
         return None
@@ -72,7 +72,7 @@ def link_to(state_dir: Path, conversation_id: str) -> str | None:
         os.kill(found.process, 0)
     except ProcessLookupError:
         return None
-    except OSError:  # somebody else's, but it runs
+    except OSError:  # another user's socket, but the server runs
         pass
     return f"{found.page}/#/c/{conversation_id}"
 

@@ -1,5 +1,5 @@
-"""The sandbox settings and their defaults: what commands may write, reach and read when nothing else is said, and our own
-program where a command could change it.
+"""The sandbox's settings and defaults: what commands may write, reach and read; and our own program, in case a command could change
+it.
 """
 
 import os
@@ -21,7 +21,7 @@ from understudy.protocol.records import Pins
 
 
 def own_code(roots: Iterable[str]) -> tuple[str, ...]:
-    """Folders and files of ours inside the roots, real and absolute, without those inside another one."""
+    """Our own folders and files inside the roots, real and absolute, without those inside another one."""
     real_roots = real_paths(roots)
     parts = (
         os.path.dirname(os.path.dirname(__file__)),
@@ -35,13 +35,13 @@ def own_code(roots: Iterable[str]) -> tuple[str, ...]:
 
 
 def load_nothing_from(roots: Sequence[str]) -> None:
-    """What is a writable root is not searched for modules any more. Ours are found by the package itself."""
+    """Stop importing modules from writable roots. Our own are found through the package."""
     folders = {*roots, *map(_identity, roots)} - {None}
     sys.path[:] = [entry for entry in sys.path if entry not in folders and _identity(entry) not in folders]
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    """Of what stands there: this is done for every conversation, and real paths take six times as long."""
+    """Used for every conversation; real paths would take six times as long."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
@@ -49,27 +49,27 @@ def _identity(path: str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-_OPENED = "!"  # before an entry: not this one of the defaults
+_OPENED = "!"  # before an entry: removes it from the defaults
 _WILDCARDS = frozenset("*?[")
 
-MOST_PROCESSES = 4_000_000  # about as many as Linux can number
-MOST_MEGABYTES = 1 << 40  # in bytes, what the system can be told
+MOST_PROCESSES = 4_000_000  # about as many as Linux can count
+MOST_MEGABYTES = 1 << 40  # the most that the system accepts, in bytes
 
 _FOLDERS_OF_HOMES = ("/home", "/Users")
 
-# Of the user's own files, by which anything may run, or all models are told something.
+# The user's own files that can make anything run, or that instruct all models.
 _DECIDING = ("config.toml", "auth.json", "hooks.json", "AGENTS.md", "AGENTS.override.md", "skills", "prompts", "rules", "hooks")
 _DECIDING_OF_CLAUDE = ("settings.json", "settings.local.json", "CLAUDE.md", "skills", "commands", "agents", "plugins", "hooks")
 
 
 class _Spelled:
-    """The paths of the settings that were asked about last, as text: conversations share them, and there may be many paths."""
+    """The paths of the latest settings, as text: conversations share the settings, and there may be many paths."""
 
     def __init__(self) -> None:
         self._known: tuple[SandboxSettings | None, tuple[str, ...], tuple[str, ...]] = None, (), ()  # set together
 
     def __call__(self, settings: SandboxSettings) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Of the roots and of what is masked."""
+        """Those of the roots, and of the masks."""
         known, roots, masked = self._known
         if known is not settings:
             roots, masked = tuple(map(str, settings.writable_roots)), tuple(map(str, settings.mask))
@@ -81,7 +81,7 @@ _spelled = _Spelled()
 
 
 def places_of(config: Config, known: Pins | None = None) -> Places:
-    """The places of a conversation as its configuration names them: pinned as `known`, and the rest as it is now."""
+    """The places that a conversation's configuration names: as pinned in `known`, else as they are now."""
     sandbox, cwd = config.sandbox, str(config.cwd)
     roots, masked = _spelled(sandbox)
     load_nothing_from((cwd, *roots))
@@ -115,8 +115,9 @@ def read_sandbox(read: TreeReader, chosen: SandboxMode | None, *, home: Path, cw
         unix_sockets=read.flag("understudy.sandbox.unix_sockets") or False,
         exclude_tmpdir_env_var=read.flag("sandbox_workspace_write.exclude_tmpdir_env_var") or False,
         exclude_slash_tmp=read.flag("sandbox_workspace_write.exclude_slash_tmp") or False,
-        # our own things stay hidden and unwritten, whatever the lists say: the log, the credentials, and a configuration that may
-        # hold some too
+        # our own files stay hidden and protected, whatever the lists say: the log, the credentials, and a configuration that may
+        # contain
+        # some, too
         mask=_distinct((state, home / "auth.json", home / "config.toml", *keys, *_masked(mask, cwd, roots, env))),
         protect=tuple(dict.fromkeys(guarded)),
         kept=told,
@@ -125,7 +126,7 @@ def read_sandbox(read: TreeReader, chosen: SandboxMode | None, *, home: Path, cw
 
 
 def _chosen(given: tuple[str, ...] | None, default: tuple[str, ...]) -> tuple[str, ...]:
-    """The user's list in place of ours; with `!NAME` in it, ours without that and with the rest."""
+    """The user's list instead of ours; if it contains `!NAME`, our list without that, plus the rest."""
     if given is None:
         return default
     opened = {entry[1:].rstrip("/") for entry in given if entry.startswith(_OPENED)}
@@ -135,13 +136,14 @@ def _chosen(given: tuple[str, ...] | None, default: tuple[str, ...]) -> tuple[st
 
 
 def _instructions(read: TreeReader, protect: tuple[str, ...] | None) -> tuple[str, ...]:
-    """What the user lets stand for AGENTS.md is kept as that is: where it stands, unless it is opened by its name."""
+    """Files that the user reads instead of AGENTS.md are protected like it: where they exist, unless the user lists them with
+    `!`."""
     names = read.texts("project_doc_fallback_filenames") or ()
     return tuple(name for name in names if name and _OPENED + name not in (protect or ()))
 
 
 def _start_up(protect: tuple[str, ...], roots: tuple[str, ...], env: Mapping[str, str]) -> list[str]:
-    """Where a home folder can be written, files that shells read there cannot be made either."""
+    """In a writable home folder, missing files that shells read cannot be created either."""
     folder = os.path.realpath(user_home(env))
     if not any(is_within(folder, os.path.realpath(root)) for root in roots):
         return []
@@ -149,9 +151,9 @@ def _start_up(protect: tuple[str, ...], roots: tuple[str, ...], env: Mapping[str
 
 
 def _deciding_places(home: Path, cwd: Path, env: Mapping[str, str], roots: Iterable[str]) -> list[str]:
-    """The folders of the user's own files; where somebody works in one, at least what decides over us there.
+    """The folders with the user's own files; if somebody works inside one, at least the files that control us.
 
-    What runs with the user's rights, and what all models are told, may be a link to a place in a root: such places too.
+    Programs that run with the user's rights, and files for all models, may be links to a place in a root; such places count, too.
     """
     folders = (
         (str(home), _DECIDING),
@@ -169,8 +171,8 @@ def _deciding_places(home: Path, cwd: Path, env: Mapping[str, str], roots: Itera
 
 
 def _keys_of_a_server(read: TreeReader, home: Path, env: Mapping[str, str]) -> list[Path]:
-    """With its token, or by its socket, a command could approve for itself; with its TLS key somebody could pass for the server;
-    with the address of the database, and the key of the seals, it could write conversations.
+    """With the server's token or socket, a command could approve for itself; with the TLS key somebody could impersonate the
+    server; with the database's address and the key of the seals, it could write conversations.
     """
     named = [read.text(f"understudy.serve.{name}") for name in ("token_file", "tls_key", "unix")]
     ours = read.value("understudy")
@@ -182,7 +184,7 @@ def _keys_of_a_server(read: TreeReader, home: Path, env: Mapping[str, str]) -> l
 
 
 def default_mode(cwd: Path, env: Mapping[str, str]) -> SandboxMode:
-    """`workspace-write` for a folder that looks like a project, `read-only` for one where writing at will would do harm."""
+    """`workspace-write` for a folder that looks like a project, `read-only` for one where free writing could do harm."""
     real = os.path.realpath(cwd)
     mine = os.path.realpath(user_home(env))
     is_above_home = mine == real or mine.startswith(real.rstrip("/") + "/")
@@ -197,7 +199,7 @@ def _read_network(read: TreeReader, mode: SandboxMode) -> NetworkMode:
     allowed = read.flag("sandbox_workspace_write.network_access")
     match mode:
         case "danger-full-access":
-            return "on"  # nothing is contained there
+            return "on"  # this mode contains nothing
         case "workspace-write":
             return cast(NetworkMode, ours or ("on" if allowed else "off"))
         case "read-only":
@@ -224,7 +226,7 @@ def _read_at_most(read: TreeReader, key: str, most: int) -> int | None:
 
 
 def _read_protect(read: TreeReader) -> tuple[str, ...] | None:
-    """A name that leads out of the writable folders, or to the folder itself, would protect nothing; nor would a pattern."""
+    """A name that leads out of the writable folders, or to the folder itself, would protect nothing; neither would a pattern."""
     entries = read.texts("understudy.sandbox.protect")
     for entry in entries or ():
         parts = entry.removeprefix(_OPENED).split("/")
@@ -236,8 +238,8 @@ def _read_protect(read: TreeReader) -> tuple[str, ...] | None:
 
 
 def _masked(entries: tuple[str, ...], cwd: Path, roots: tuple[str, ...], env: Mapping[str, str]) -> list[Path]:
-    """A relative entry holds in every writable folder, like a protected name, and in the project that the working directory is in:
-    a conversation further down sees no more of it.
+    """A relative entry applies to every writable folder, like a protected name, and to the project around the working directory, so
+    that a conversation in a subfolder sees no more of it.
     """
     masked: list[Path] = []
     folders: list[Path] = []
@@ -251,7 +253,7 @@ def _masked(entries: tuple[str, ...], cwd: Path, roots: tuple[str, ...], env: Ma
 
 
 def _protected(entries: tuple[str, ...], env: Mapping[str, str]) -> list[str]:
-    """A relative entry stays a name, because it holds in every writable root."""
+    """A relative entry stays a name, because it applies to every writable root."""
     kept = [entry.rstrip("/") or "/" for entry in entries if entry]
     return [str(expand(entry, base=Path(), env=env)) if entry.startswith("~") else entry for entry in kept]
 

@@ -1,6 +1,6 @@
-"""Typed reading of a configuration tree.
+"""Reads a configuration tree with type checks.
 
-A value of the wrong type is reported in the words that clients of `codex` know, with the dotted key it stands at.
+Reports a wrong type in the words that clients of `codex` know, with the dotted key.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ _LARGEST_COUNT = 2**63 - 1
 
 
 class Mismatch(Exception):
-    """What is wrong with the value at `key`, and in `wanted` what should stand there."""
+    """What is wrong with the value at `key`; `wanted` is what was expected."""
 
     def __init__(self, key: str, complaint: str, wanted: str) -> None:
         super().__init__(complaint)
@@ -24,7 +24,7 @@ class Mismatch(Exception):
         self.wanted = wanted
 
     def reason(self) -> str:
-        """Both on one line. A complaint often says already what was expected."""
+        """Both on one line, unless the complaint already says what was expected."""
         said = self.complaint.endswith(f"expected {self.wanted}")
         return self.complaint if said else f"{self.complaint}; it should be {self.wanted}"
 
@@ -34,7 +34,7 @@ def invalid_type(value: object, expected: str) -> str:
 
 
 class TreeReader:
-    """Reads a tree by dotted key. An absent key gives None (or the empty collection); a wrong type raises `Mismatch`."""
+    """Reads a tree by dotted keys. A missing key gives None (or an empty collection); a wrong type raises `Mismatch`."""
 
     def __init__(self, tree: Tree, prefix: str = "") -> None:
         self._tree = tree
@@ -74,7 +74,7 @@ class TreeReader:
             return None
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise self.mismatch(key, invalid_type(value, "f64"), "a number")
-        if not 0 <= value < float("inf"):  # NaN is not either
+        if not 0 <= value < float("inf"):  # also excludes NaN
             raise self.mismatch(key, f"invalid value: `{value}`", "a number, 0 or more")
         return float(value)
 
@@ -103,7 +103,7 @@ class TreeReader:
         return table
 
     def named_tables(self, key: str) -> Mapping[str, Tree]:
-        """A table whose every value is a table."""
+        """A table whose values are all tables."""
         table = self.table(key) or {}
         for name, item in table.items():
             if not isinstance(item, dict):
@@ -124,7 +124,7 @@ class TreeReader:
         raise self.mismatch(key, invalid_type(value, expected), wanted)
 
     def _check_text(self, key: str, value: object, wanted: str) -> None:
-        """A NUL is in no path, name or address; the system would refuse it much later, where nobody knows the key any more."""
+        """No path, name or address contains a NUL; the system would reject it much later, where the key is no longer known."""
         if isinstance(value, str) and "\0" in value:
             raise self.mismatch(key, "invalid value: a string with a NUL character", f"{wanted}, without a NUL character")
 

@@ -1,5 +1,5 @@
-"""What `understudy serve` is told: [understudy.serve] of config.toml, its flags, and what callers may choose whose tokens an
-issuer has signed.
+"""Settings of `understudy serve`: [understudy.serve] of config.toml, its flags, and what callers may choose whose tokens an issuer
+has signed.
 """
 
 import ipaddress
@@ -22,14 +22,14 @@ from understudy.protocol.choices import SandboxMode
 
 
 class Choices(msgspec.Struct, frozen=True):
-    """As a named token has them."""
+    """As for a named token."""
 
-    roots: tuple[str, ...] | None = None  # folders to work in; None: anywhere
+    roots: tuple[str, ...] | None = None  # folders in which they may work; None: anywhere
     modes: frozenset[SandboxMode] = frozenset(DEFAULT_MODES)
 
 
 class IssuedChoices(msgspec.Struct, frozen=True):
-    """Who is named by their subject has what stands there; else, all that their groups have; else what a plain token has."""
+    """A caller listed by subject gets that entry; others get all that their groups have; others what a plain token has."""
 
     subjects: Mapping[str, Choices] = {}
     groups: Mapping[str, Choices] = {}
@@ -54,7 +54,7 @@ def _read_table(read: TreeReader, key: str) -> Mapping[str, Choices]:
     found: dict[str, Choices] = {}
     for name, table in read.named_tables(key).items():
         choices = TreeReader(table, f'{key}."{name}"')
-        if unknown := set(table) - {"roots", "sandbox"}:  # a slip would leave something open
+        if unknown := set(table) - {"roots", "sandbox"}:  # a misspelt key would leave something open
             raise choices.mismatch(min(unknown), "it is not known", "`roots` or `sandbox`")
         roots, modes = choices.texts("roots"), choices.texts("sandbox")
         for root in roots or ():
@@ -73,7 +73,7 @@ OnDisconnect = Literal["interrupt", "keep"]
 _ON_DISCONNECT = ("interrupt", "keep")
 MetricsDoor = Literal["token", "open", "off"]
 _METRICS = ("token", "open", "off")
-Role = Literal["all", "front", "worker"]  # does everything; begins and shows what workers do; works only
+Role = Literal["all", "front", "worker"]  # does everything; begins conversations and shows what workers do; only works
 LogFormat = Literal["text", "json"]
 _LOG_FORMATS = ("text", "json")
 
@@ -84,35 +84,35 @@ PUSH_SERVICES = ("fcm.googleapis.com", "updates.push.services.mozilla.com", "web
 class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     state_dir: Path
     role: Role = "all"
-    host_name: str | None = None  # of this machine, for the other servers of one database
+    host_name: str | None = None  # of this machine, for the other servers of the same database
     host: str = "127.0.0.1"
     port: int = DEFAULT_PORT
     unix: Path | None = None  # a socket to listen on
-    on_port: bool = True  # whether it listens on host and port, too
-    unix_group: str | None = None  # which may connect to it, besides the user
-    users: Mapping[str, str] = {}  # of this machine, with the named token whose rights each has by the socket
-    token_file: Path  # the first token, which is the local user's
+    on_port: bool = True  # whether it also listens on host and port
+    unix_group: str | None = None  # the group that may connect to it, besides the user
+    users: Mapping[str, str] = {}  # users of this machine, with the named token whose rights each has over the socket
+    token_file: Path  # with the first token, which is the local user's
     tls_cert: Path | None = None
     tls_key: Path | None = None
-    public_url: str | None = None  # by which clients reach it, where that is another than what it listens to
+    public_url: str | None = None  # the address that clients use, if it differs from where the server listens
     allow_host: tuple[str, ...] = ()
     allow_origin: tuple[str, ...] = ()
     trusted_proxies: tuple[str, ...] = ()  # addresses or ranges whose `X-Forwarded-For` is believed
     no_auth: bool = False
-    on_disconnect: OnDisconnect = "interrupt"  # what becomes of a turn whose caller has left, where that ends the call
+    on_disconnect: OnDisconnect = "interrupt"  # what happens to a turn when its caller disconnects, if that ends the call
     max_body_mb: int = 32
-    rate: int = 100  # requests a second for each named token; 0: any number
-    concurrency: int = 100  # open requests, and likewise turns at work, of each named token; 0: any number
+    rate: int = 100  # requests per second for each named token; 0: no limit
+    concurrency: int = 100  # open requests of each named token, and likewise running turns; 0: no limit
     drain_seconds: float = 5.0  # that running turns get when the server is told to end
-    metrics: MetricsDoor = "token"  # who may read /metrics: whoever has a token, anybody, or nobody
+    metrics: MetricsDoor = "token"  # who may read /metrics: those with a token, anybody, or nobody
     log_format: LogFormat = "text"
     issuer: str | None = None  # whose signed tokens (JWT) are accepted, too
-    audience: str | None = None  # for whom they must be; None: our own address
-    issued: IssuedChoices = IssuedChoices()  # what those who have one may choose
-    groups_claim: str = "groups"  # where such a token names the groups of its caller
-    keep_days: int = 0  # after which a conversation that nobody uses is deleted; 0: never
-    max_store_mb: int = 0  # of the store; 0: any size
-    push_subject: str | None = None  # whom push services may write to; None: no browser is told of questions that way
+    audience: str | None = None  # the audience that they must name; None: our own address
+    issued: IssuedChoices = IssuedChoices()  # what callers with such a token may choose
+    groups_claim: str = "groups"  # where such a token names its caller's groups
+    keep_days: int = 0  # after which an unused conversation is deleted; 0: never
+    max_store_mb: int = 0  # limit of the store; 0: none
+    push_subject: str | None = None  # the contact for push services; None: browsers are not notified of questions
     push_services: tuple[str, ...] = PUSH_SERVICES
 
 

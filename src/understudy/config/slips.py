@@ -1,6 +1,6 @@
-"""Keys that were not meant as they were written: misspelt, in the wrong table, or without effect here.
+"""Finds keys that were probably a mistake: misspelt, in the wrong table, or without effect here.
 
-A slip in a key that guards something is an error: a rule that silently does not count is worse than none.
+A mistake in a key that guards something is an error: a rule that is silently ignored is worse than none.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ import msgspec
 from understudy.config.keys import COUNTED_ON, GUARDING, KNOWN_KEYS, TOP_KEYS, WITHOUT_EFFECT, guards
 from understudy.config.schema import Tree
 
-# What people write who have another name in mind; too far from the right one to be found by likeness.
+# Other names that people write; too different from the right ones to be found by similarity.
 _ALIASES = {
     "sandbox": "sandbox_mode",
     "sandbox_policy": "sandbox_mode",
@@ -35,9 +35,9 @@ _LIKENESS_ELSEWHERE = 0.85
 class Slip(msgspec.Struct, frozen=True):
     key: str  # dotted, as written
     word: str  # what is wrong with it, as the end of a sentence that begins with the key and its place
-    severe: bool  # it would leave something open
-    idle: bool = False  # a key of codex as it should be, which does nothing here
-    told: bool = True  # whenever something runs
+    severe: bool  # ignoring it would leave something open
+    idle: bool = False  # a valid key of codex that has no effect here
+    told: bool = True  # shown whenever something runs
 
 
 def find_slips(tree: Tree) -> Iterator[Slip]:
@@ -45,13 +45,13 @@ def find_slips(tree: Tree) -> Iterator[Slip]:
 
 
 def unknown_keys(tree: Tree) -> list[str]:
-    """Keys at the top that neither we nor `codex` know, as far as they are no slips."""
+    """Keys at the top that neither we nor `codex` know, unless they look misspelt."""
     slips = {slip.key.partition(".")[0] for slip in find_slips(tree)}
     return [key for key in tree if key not in KNOWN_KEYS and key not in slips]
 
 
 def _find(tree: Tree, known: Tree, written: str, prefix: str) -> Iterator[Slip]:
-    """`written` leads to the table as it stands in the file, `prefix` the same without the profile it may belong to."""
+    """`written` is the path of the table in the file, `prefix` the same without the profile that may contain it."""
     for key, value in tree.items():
         if key in known or "*" in known:
             yield from _known(value, known.get(key, known.get("*")), f"{written}{key}", f"{prefix}{key if key in known else '*'}")
@@ -66,7 +66,7 @@ def _known(value: object, beneath: object, written: str, place: str) -> Iterator
         yield Slip(written, f"has no effect: {reason}", severe=False, idle=True, told=place in COUNTED_ON)
     elif isinstance(beneath, Mapping) and isinstance(value, Mapping):
         yield from _find(cast(Tree, value), cast(Tree, beneath), f"{written}.", f"{place}." if place else "")
-    elif isinstance(value, Mapping) and "." not in place:  # somebody else's table: a key of ours below its header is a slip
+    elif isinstance(value, Mapping) and "." not in place:  # another program's table: a key of ours below its header is a mistake
         yield from _strays(cast(Tree, value), written)
 
 
@@ -100,7 +100,7 @@ def _judge_unknown(key: str, value: object, known: Tree, written: str, prefix: s
 
 
 def _holds_guarding(value: object, known: object, place: str) -> bool:
-    """Whether a table whose name is misspelt holds a key that guards something where it was meant to stand."""
+    """Whether a table with a misspelt name contains a key that would guard something under the right name."""
     if not isinstance(value, Mapping) or not isinstance(known, Mapping):
         return False
     names = cast(Tree, known)
@@ -108,7 +108,7 @@ def _holds_guarding(value: object, known: object, place: str) -> bool:
 
 
 def _is_ours_to_guard(prefix: str) -> bool:
-    """Nobody else adds keys to these tables, so an unknown one is a slip for sure."""
+    """No other program adds keys to these tables, so an unknown one is certainly a mistake."""
     return prefix.startswith(("understudy.sandbox.", "policy."))
 
 
@@ -118,7 +118,7 @@ def _profile_of(written: str) -> str:
 
 
 def _strays(table: Tree, written: str) -> Iterator[Slip]:
-    """In TOML a key belongs to the last header above it, so a guarding key easily lands in the table before."""
+    """In TOML a key belongs to the last header above it, so a guarding key easily ends up in the wrong table."""
     for key in table:
         if key in _DISTINCT and (places := _elsewhere(key)):
             yield Slip(f"{written}.{key}", f"is not a key there; it belongs at {' or '.join(f'`{at}`' for at in places)}", True)
@@ -134,7 +134,7 @@ def _nearest(key: str, known: Tree) -> str | None:
 
 
 def _elsewhere(key: str) -> tuple[str, ...]:
-    """Where a key of this name, or a guarding one that is very like it, belongs."""
+    """Where a key of this name belongs, or a guarding key with a very similar name."""
     places = _places()
     if key in places:
         return places[key]
@@ -144,14 +144,14 @@ def _elsewhere(key: str) -> tuple[str, ...]:
 
 
 def _closest(word: str, among: tuple[str, ...], cutoff: float) -> str | None:
-    import difflib  # only for the few files that hold an unknown key
+    import difflib  # only for the few files with an unknown key
 
     return next(iter(difflib.get_close_matches(word, among, n=1, cutoff=cutoff)), None)
 
 
 @cache
 def _places() -> dict[str, tuple[str, ...]]:
-    """Each name that stands somewhere in the tree of keys, with the places where it does."""
+    """Each name in the tree of keys, with its places."""
     found: dict[str, list[str]] = {}
 
     def walk(known: Tree, prefix: str) -> None:
@@ -165,7 +165,7 @@ def _places() -> dict[str, tuple[str, ...]]:
     return {name: tuple(places) for name, places in found.items()}
 
 
-# Names that mean one thing wherever they stand.
+# Names with the same meaning everywhere.
 _DISTINCT = frozenset({
     *(name for name in GUARDING if "." not in name and name != "history"),
     "rules",

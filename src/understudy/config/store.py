@@ -1,6 +1,6 @@
-"""Where conversations are kept: [understudy.store] of config.toml. Servers that are to share them name the same database.
+"""Where conversations are kept: [understudy.store] of config.toml. Servers that share them name the same database.
 
-A caller, a project or a profile cannot choose it: what is in another place than expected is lost to whoever looks for it.
+Neither a caller nor a project or profile can choose it, because conversations in an unexpected place would be lost to their users.
 """
 
 import re
@@ -15,7 +15,7 @@ from understudy.config.named_file import read_named_file
 from understudy.config.schema import Mismatch, TreeReader
 from understudy.errors import ConfigError
 
-VARIABLE = "UNDERSTUDY_STORE_URL_FILE"  # holds over the file: a secret is mounted where the configuration is the same for all
+VARIABLE = "UNDERSTUDY_STORE_URL_FILE"  # overrides the file: machines with the same one can mount a secret
 SQLITE = "sqlite"
 SCHEMES = ("postgresql://", "postgres://")
 LEASE_SECONDS = 15.0
@@ -30,8 +30,8 @@ _WANTED = '"sqlite", or the address of a database such as "postgresql://understu
 class StoreChoice(msgspec.Struct, frozen=True):
     url: str | None = None  # None: SQLite, in the state folder
     lease_seconds: float = LEASE_SECONDS
-    audit_key: Path | None = None  # of the seals; None: in the state folder
-    host_name: str | None = None  # of this machine, as the database has it; None: as the system has it
+    audit_key: Path | None = None  # for the seals; None: in the state folder
+    host_name: str | None = None  # of this machine, in the database; None: as the system says
 
 
 WORKSPACE_SECONDS = 600.0
@@ -39,19 +39,19 @@ WORKSPACE_MB = 4096
 
 
 class WorkspaceSettings(msgspec.Struct, frozen=True):
-    """Of workspaces that are made for a conversation."""
+    """About workspaces that are made for a conversation."""
 
     folder: Path  # in which they are made
-    snapshots: str | None = None  # a repository, by its address or path; None: nothing is kept of them
-    also: tuple[str, ...] = ()  # files and folders in them that are kept though git ignores them
-    urls: tuple[str, ...] | None = None  # how addresses begin that may be cloned; None: any, for callers without limits
-    seconds: float = WORKSPACE_SECONDS  # for making one
+    snapshots: str | None = None  # a repository, by its address or path; None: they are not saved
+    also: tuple[str, ...] = ()  # files and folders in them that are saved although git ignores them
+    urls: tuple[str, ...] | None = None  # how addresses must begin to be cloned; None: any address, for unrestricted callers
+    seconds: float = WORKSPACE_SECONDS  # time for making one
     most_mb: int = WORKSPACE_MB
 
 
 def files_of(read: TreeReader, env: Mapping[str, str]) -> list[str | None]:
-    """What no command may read. Raises `Mismatch`."""
-    snapshots = read.text("understudy.cluster.snapshots")  # of all conversations
+    """Files that no command may read. Raises `Mismatch`."""
+    snapshots = read.text("understudy.cluster.snapshots")  # snapshots of all conversations
     kept = snapshots if snapshots is not None and _is_path(snapshots) else None
     return [env.get(VARIABLE), read.text("understudy.store.url_file"), read.text("understudy.cluster.audit_key_file"), kept]
 
@@ -60,13 +60,13 @@ _OURS = StoreChoice()
 
 
 def read_store_choice(home: Path, env: Mapping[str, str]) -> StoreChoice:
-    """Raises `ConfigError`, in which no address stands: it may hold a password."""
+    """Raises `ConfigError` that contains no address, because an address may contain a password."""
     tree = read_config_file(home).tree.get("understudy")
     if VARIABLE not in env and (not isinstance(tree, Mapping) or not ("store" in tree or "cluster" in tree)):
         return _OURS
     file = read_config_file(home)
     for slip in file.slips:
-        if slip.severe and slip.key.startswith("understudy.store."):  # else conversations would be begun in another place
+        if slip.severe and slip.key.startswith("understudy.store."):  # otherwise conversations would begin in the wrong place
             raise ConfigError(f"`{slip.key}` in {file.path} {slip.word}")
     try:
         return _choice(home, TreeReader(file.tree), env)
@@ -75,7 +75,7 @@ def read_store_choice(home: Path, env: Mapping[str, str]) -> StoreChoice:
 
 
 def check_store(home: Path, read: TreeReader) -> None:
-    """Of a configuration as it holds for one conversation. Raises `Mismatch`."""
+    """Checks it as part of a conversation's configuration. Raises `Mismatch`."""
     _choice(home, read, {}, reads_file=False)
     _workspaces(home, read, {})
     for table in ("understudy.store", "understudy.cluster"):

@@ -1,4 +1,4 @@
-"""Tables that other layers read as written: here their types are checked, so that a slip is reported with its key."""
+"""Checks the types in tables that other layers read as written, so that errors are reported with their keys."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeVar
@@ -45,7 +45,7 @@ def _above_zero(read: TreeReader, key: str, number: Callable[[str], N | None]) -
 
 
 def check_prices(read: TreeReader) -> Mapping[str, Mapping[str, float]]:
-    """[understudy.prices]: for each model what a million tokens cost, in USD."""
+    """[understudy.prices]: the price of a million tokens for each model, in USD."""
     tables = read.named_tables("understudy.prices")
     found: dict[str, Mapping[str, float]] = {}
     for name, table in tables.items():

@@ -1,6 +1,6 @@
-"""Who may call a server over HTTP: the first token, which is the local user's, and named ones with rights of their own.
+"""Who may call a server over HTTP: the first token, which is the local user's, and named tokens with rights of their own.
 
-The first is kept as it is, in `understudy/token` (0600). Of the others only hashes are kept, in `understudy/tokens.toml`.
+The first is stored as it is, in `understudy/token` (0600). Of the others only hashes are stored, in `understudy/tokens.toml`.
 """
 
 import json
@@ -39,7 +39,7 @@ class NamedToken(msgspec.Struct, frozen=True, kw_only=True):
     hash: str
     rights: tuple[Right, ...] = DEFAULT_RIGHTS  # on one's own conversations
     others: tuple[Right, ...] = ()  # on everybody else's
-    roots: tuple[str, ...] | None = None  # folders to work in; None: anywhere
+    roots: tuple[str, ...] | None = None  # folders in which they may work; None: anywhere
     sandbox: tuple[SandboxMode, ...] = DEFAULT_MODES
     budget: tuple[str, ...] = ()  # as `parse_budget` reads them
     expires: str | None = None  # RFC 3339
@@ -65,11 +65,11 @@ def tokens_file(state_dir: Path) -> Path:
 
 
 def first_token(path: Path) -> str:
-    """The local user's token, made where there is none. Raises `ConfigError`."""
+    """The local user's token; made if there is none. Raises `ConfigError`."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not os.path.lexists(path):
         with written_beside(path, new_token() + "\n") as beside, suppress(FileExistsError):
-            os.link(beside, path)  # whoever was first has made it
+            os.link(beside, path)  # another process has just made it
     token = _read_text(path).strip()
     if len(token) < 16 or not token.isascii() or any(character.isspace() for character in token):
         raise ConfigError(f"{path} does not hold a token of at least 16 characters: remove the file, and a new one is made")
@@ -77,7 +77,7 @@ def first_token(path: Path) -> str:
 
 
 def read_tokens(path: Path) -> tuple[NamedToken, ...]:
-    """Raises `ConfigError` that names the entry and what should stand there."""
+    """Raises `ConfigError` that names the entry and the expected value."""
     try:
         text = _read_text(path)
     except FileNotFoundError:
@@ -98,7 +98,7 @@ def read_tokens(path: Path) -> tuple[NamedToken, ...]:
 
 
 def write_tokens(path: Path, tokens: Iterable[NamedToken]) -> None:
-    """All of it or nothing. Raises `ConfigError`."""
+    """All or nothing. Raises `ConfigError`."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     lines = ["# Made by `understudy token`. A running server reads it again when it changes.\n"]
     for token in tokens:
@@ -106,7 +106,7 @@ def write_tokens(path: Path, tokens: Iterable[NamedToken]) -> None:
         for member in _MEMBERS:
             value = getattr(token, member)
             if value is not None and (value or member != "budget"):
-                text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # the one that JSON has plain and TOML not
+                text = json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")  # JSON may contain it, TOML may not
                 lines.append(f"{member} = {text}\n")
     with written_beside(path, "".join(lines)) as beside:
         os.replace(beside, path)
@@ -152,7 +152,7 @@ def _read_entry(path: Path, entry: object) -> NamedToken:
 
 
 def parse_budget(text: str) -> PersonBudget:
-    """`cost_usd=50/month`. Raises `ValueError` that says what was expected."""
+    """Parses `cost_usd=50/month`. Raises `ValueError` that says what was expected."""
     found = _BUDGET.fullmatch(text)
     amount = float(found[2]) if found else 0.0
     if found is None or amount <= 0 or (found[1] != "cost_usd" and amount != int(amount)):
@@ -181,7 +181,7 @@ def _read_expiry(value: object, fail: Any) -> str | None:
 
 
 def parse_expiry(value: object) -> str:
-    """A day ends with its last moment, UTC. Raises `ValueError`."""
+    """A date means its last moment, UTC. Raises `ValueError`."""
     if isinstance(value, str):
         value = date.fromisoformat(value) if len(value) == 10 else datetime.fromisoformat(value)
     if isinstance(value, datetime):
@@ -200,7 +200,7 @@ def _read_text(path: Path) -> str:
 
 
 def read_private(path: Path) -> bytes:
-    """Raises `FileNotFoundError`, and `ConfigError` for what others could read or have written."""
+    """Raises `FileNotFoundError`, and `ConfigError` if others could read or write it."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 """Which folders the user trusts.
 
-Until one is trusted, its own `.codex/` and `.mcp.json` change nothing; its files are read once, so the bytes that were
-judged are the bytes that are used.
+Until a folder is trusted, its `.codex/` and `.mcp.json` change nothing. Its files are read once, so that the bytes that are judged
+are the bytes that are used.
 """
 
 import hashlib
@@ -20,8 +20,8 @@ from understudy.config.private_file import PrivateFile
 from understudy.errors import ConfigError
 
 OWN_FILES = (".mcp.json", ".codex", ".agents", ".claude")
-INSTRUCTIONS = re.compile(r"(agents|claude)[^/]*\.md", re.IGNORECASE)  # files at the top of the folder that tell agents what to do
-_OTHERS = (".claude/worktrees",)  # whole checkouts, which nobody is told of as this folder's own
+INSTRUCTIONS = re.compile(r"(agents|claude)[^/]*\.md", re.IGNORECASE)  # files at the top of the folder with instructions for agents
+_OTHERS = (".claude/worktrees",)  # whole checkouts, which do not count as this folder's own files
 _MAX_FILES = 2_000
 _MAX_BYTES = 16 * 1024 * 1024
 _MAX_DEPTH = 32
@@ -30,12 +30,12 @@ _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 class OwnFiles(msgspec.Struct, frozen=True):
     digest: str
-    contents: Mapping[str, bytes]  # plain files only, by their path below the folder
-    others: tuple[str, ...] = ()  # what is neither file nor folder: links, which are not followed, pipes
+    contents: Mapping[str, bytes]  # only plain files, by their path below the folder
+    others: tuple[str, ...] = ()  # everything else: links, which are not followed, and pipes
 
 
 def read_own_files(folder: Path) -> OwnFiles:
-    """`folder` is a real path. Raises `ConfigError` where it holds too much to check, or cannot be read."""
+    """`folder` is a real path. Raises `ConfigError` if it contains too much to check, or cannot be read."""
     reading = _Reading(folder)
     with _opened(folder) as root:
         for name in (*OWN_FILES, *_instructions(root)):
@@ -51,7 +51,7 @@ def read_own_files(folder: Path) -> OwnFiles:
 
 
 def read_plain_file(folder: Path, path: str) -> bytes | None:
-    """A file below the folder, reached without any link; None where there is none, or something else. Raises `ConfigError`."""
+    """A file below the folder, opened without following links; None if it is missing or not a file. Raises `ConfigError`."""
     reading = _Reading(folder)
     *folders, name = path.split("/")
     with ExitStack() as opened:
@@ -78,7 +78,7 @@ def _instructions(root: int) -> list[str]:
 
 @contextmanager
 def _opened(folder: Path) -> Generator[int]:
-    """The folder, reached part by part, so that none of them can be a link by now."""
+    """The folder, opened part by part, so that none of them can have become a link."""
     descriptor = os.open(folder.anchor, _FOLDER | os.O_RDONLY)
     try:
         for position, part in enumerate(folder.parts[1:], start=2):
@@ -91,7 +91,7 @@ def _opened(folder: Path) -> Generator[int]:
 
 
 def _open_folder(part: str, above: int, folder: Path, *, is_last: bool) -> int:
-    only_passing = 0 if is_last else getattr(os, "O_PATH", 0)  # a folder on the way may be closed to readers
+    only_passing = 0 if is_last else getattr(os, "O_PATH", 0)  # folders on the way may be unreadable
     try:
         return os.open(part, _FOLDER | os.O_RDONLY | only_passing, dir_fd=above)
     except OSError as error:
@@ -135,7 +135,7 @@ class _Reading:
     def _content(self, above: int, name: str) -> bytes:
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=above)
         with open(descriptor, "rb") as file:
-            if not S_ISREG(os.fstat(descriptor).st_mode):  # exchanged since it was looked at
+            if not S_ISREG(os.fstat(descriptor).st_mode):  # replaced since we looked at it
                 return b""
             return file.read(self._left + 1)
 
@@ -153,8 +153,8 @@ Standing = Literal["trusted", "changed", "unknown"]
 
 
 class Judged(msgspec.Struct, frozen=True):
-    standing: Standing  # `changed`: trusted once, but the folder's own files are not those any more
-    files: OwnFiles | None = None  # of a trusted folder: the very bytes that were judged
+    standing: Standing  # `changed`: trusted once, but its own files have changed since
+    files: OwnFiles | None = None  # of a trusted folder: exactly the bytes that were judged
 
 
 class TrustStore(msgspec.Struct, frozen=True):
@@ -163,8 +163,8 @@ class TrustStore(msgspec.Struct, frozen=True):
     file: Path
 
     def judge(self, folder: Path, projects: Mapping[str, Mapping[str, Any]] | None = None) -> Judged:
-        """`projects` is the table of the same name in the user's configuration. `trust_level = "trusted"` there counts whatever
-        the files say; `"untrusted"` wins over everything.
+        """`projects` is that table of the user's configuration. `trust_level = "trusted"` there counts whatever the files contain;
+        `"untrusted"` overrides everything.
         """
         real = os.path.realpath(folder)
         level = _project_level(real, projects or {})
@@ -176,14 +176,14 @@ class TrustStore(msgspec.Struct, frozen=True):
         try:
             files = read_own_files(Path(real))
         except ConfigError:
-            return Judged("changed")  # it could be read when it was trusted
+            return Judged("changed")  # it was readable when it was trusted
         return Judged("trusted", files) if level == "trusted" or files.digest == trusted else Judged("changed")
 
     def standing(self, folder: Path, projects: Mapping[str, Mapping[str, Any]] | None = None) -> Standing:
         return self.judge(folder, projects).standing
 
     def trust(self, folder: Path) -> Path:
-        """Trust the folder as it is now; return its real path. Raises `ConfigError` where there is no such folder."""
+        """Trust the folder as it is now; return its real path. Raises `ConfigError` if there is no such folder."""
         real = os.path.realpath(folder)
         if not os.path.isdir(real):
             raise ConfigError(f"cannot trust {folder}: it is not a folder")
@@ -193,7 +193,7 @@ class TrustStore(msgspec.Struct, frozen=True):
         return Path(real)
 
     def distrust(self, folder: Path) -> bool:
-        """False where it was not trusted."""
+        """False if it was not trusted."""
         real = os.path.realpath(folder)
         with PrivateFile(self.file).locked():
             trusted = self._read()
@@ -221,7 +221,7 @@ class TrustStore(msgspec.Struct, frozen=True):
 
 
 def _project_level(real: str, projects: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """The strictest word of the user's table on this folder."""
+    """The strictest entry for this folder in the user's table."""
     levels = {
         table.get("trust_level") for path, table in projects.items() if os.path.isabs(path) and os.path.realpath(path) == real
     }

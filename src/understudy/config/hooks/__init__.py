@@ -1,1 +1,1 @@
-"""Hooks as files have them: programs that are told what happens in a conversation, and may object. Reads files, runs nothing."""
+"""Hooks in files: programs that are told what happens in a conversation, and may object. Only reads files; runs nothing."""

@@ -1,4 +1,4 @@
-"""From the text of a hooks file to its entries. What is wrong with one entry is said, and disables that entry only."""
+"""Parses a hooks file. An error in one entry is reported and disables only that entry."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -19,25 +19,25 @@ Event = Literal[
     "PreCompact",
 ]
 EVENTS: Final = cast(tuple[Event, ...], get_args(Event))
-GUARDS: Final = frozenset(("PreToolUse", "PermissionRequest", "UserPromptSubmit"))  # what they guard does not go on without them
-NOT_MATCHED: Final = frozenset(("UserPromptSubmit", "Stop"))  # for these a matcher means nothing
+GUARDS: Final = frozenset(("PreToolUse", "PermissionRequest", "UserPromptSubmit"))  # what they guard does not happen without them
+NOT_MATCHED: Final = frozenset(("UserPromptSubmit", "Stop"))  # a matcher has no meaning for these
 
 DEFAULT_SECONDS = 600.0
 MOST_SECONDS = 3600.0
-MOST_ENTRIES = 500  # of one file of the user's own
-MOST_OF_A_FOLDER = 50  # of one file of a folder, whose author may be anybody
-MOST_PROBLEMS = 20  # that are told of one file
+MOST_ENTRIES = 500  # of one of the user's own files
+MOST_OF_A_FOLDER = 50  # of one file in a project's folder, whose author may be anybody
+MOST_PROBLEMS = 20  # reported for one file
 _LONGEST_COMMAND = 64 * 1024
 _CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 class HookFile(msgspec.Struct, frozen=True):
-    """A file that may have hooks, and whose it is."""
+    """A file that may contain hooks, and whose file it is."""
 
     path: str
     family: Family
     source: Source
-    folder: str = ""  # of a project's: the folder that it belongs to
+    folder: str = ""  # for a project's file: the folder that it belongs to
 
 
 class Hook(msgspec.Struct, frozen=True):
@@ -48,11 +48,11 @@ class Hook(msgspec.Struct, frozen=True):
     event: Event
     command: str
     matcher: str | None = None
-    condition: str | None = None  # `if`: which calls it is about, as a rule such as `Bash(git *)`
+    condition: str | None = None  # `if`: which calls it applies to, as a rule such as `Bash(git *)`
     seconds: float = DEFAULT_SECONDS
     status_message: str | None = None
     detached: bool = False  # `async`: nobody waits for it, so it decides nothing
-    once: bool = False  # in a conversation
+    once: bool = False  # per conversation
 
     @property
     def guards(self) -> bool:
@@ -65,7 +65,7 @@ class Hook(msgspec.Struct, frozen=True):
 
     @property
     def entry(self) -> bytes:
-        """What its trust is about, apart from what the command depends on."""
+        """What the user trusts, apart from the files that the command depends on."""
         said = (self.event, self.matcher, self.condition, self.command, self.seconds, self.detached, self.once)
         return msgspec.json.encode(said)
 
@@ -84,7 +84,7 @@ def read_json(file: HookFile, content: bytes) -> Entries:
 
 
 def read_tree(file: HookFile, tree: Any) -> Entries:
-    """`tree` is what stands under `hooks`; nothing, where nothing does."""
+    """`tree` is the value of `hooks`, or None."""
     if tree is None:
         return Entries()
     if not isinstance(tree, Mapping):
@@ -100,7 +100,7 @@ def snake_case(event: str) -> str:
 
 
 def switched_off(tree: Any) -> frozenset[str]:
-    """Keys of hooks that the user has switched off by `[hooks.state."KEY"] enabled = false`."""
+    """Keys of hooks that the user has disabled by `[hooks.state."KEY"] enabled = false`."""
     state = cast(Mapping[str, Any], tree).get("state") if isinstance(tree, Mapping) else None
     if not isinstance(state, Mapping):
         return frozenset()
@@ -109,7 +109,7 @@ def switched_off(tree: Any) -> frozenset[str]:
 
 
 class _Reading:
-    """Of one file."""
+    """Reads one file."""
 
     def __init__(self, file: HookFile) -> None:
         self._file = file

@@ -1,6 +1,6 @@
-"""Which files may have hooks, and what they say. A project's are read without following links.
+"""Which files may contain hooks, and what is in them. A project's files are read without following links.
 
-Which hooks of folders the user trusts, each by a digest of its entry and of what its command depends on.
+Also which hooks of project folders the user trusts, by a digest of the entry and of the files that its command depends on.
 """
 
 import os
@@ -34,7 +34,7 @@ class HookTrust(msgspec.Struct, frozen=True):
         return {str(key): str(digest) for key, digest in cast(dict[object, object], trusted).items()}
 
     def trust(self, digests: Mapping[str, str]) -> None:
-        """These, as they are now."""
+        """Trust these, as they are now."""
         with PrivateFile(self.file).locked():
             PrivateFile(self.file).write({"trusted": dict(sorted({**self.read(), **digests}.items()))})
 
@@ -50,20 +50,20 @@ _MOST_BYTES_OF_A_FOLDER = 256 * 1024
 
 
 class FoundHooks(msgspec.Struct, frozen=True):
-    """All entries that were found, low to high, as both programs order them; whether each counts is judged elsewhere."""
+    """All entries found, from low to high precedence, in the order of both programs; others decide whether each counts."""
 
     hooks: tuple[Hook, ...] = ()
     problems: tuple[str, ...] = ()
-    off: frozenset[str] = frozenset()  # keys that the user has switched off
+    off: frozenset[str] = frozenset()  # keys that the user has disabled
 
 
 def hook_files(cwd: str, home: Path, env: Mapping[str, str]) -> list[HookFile]:
-    """Those that are there. Asked for each conversation, so by plain looks and nothing more."""
+    """The files that exist. Every conversation asks, so this must be cheap."""
     claude = claude_home(env)
     own = (HookFile(f"{home}/hooks.json", "codex", "user"), HookFile(f"{claude}/settings.json", "claude", "user"))
     found = [file for file in own if is_there(file.path)]
     ours = {os.path.realpath(claude), os.path.realpath(home)}
-    for folder in reversed(project_folders(os.path.realpath(cwd))):  # by whatever name it was reached, trust is for the one folder
+    for folder in reversed(project_folders(os.path.realpath(cwd))):  # trust belongs to one folder, by whatever name it was reached
         if is_there(f"{folder}/.claude") and f"{folder}/.claude" not in ours:
             files = [HookFile(f"{folder}/{name}", "claude", "project", folder) for name in CLAUDE_FILES]
             found += [file for file in files if is_there(file.path)]
@@ -88,7 +88,7 @@ def find_hooks(cwd: Path, home: Path, env: Mapping[str, str], own_table: Mapping
 
 
 def read_hook_file(path: Path) -> Entries:
-    """One file by its name, as `understudy hooks test` is given it. Raises `ConfigError` where it cannot be read."""
+    """One file by its name, for `understudy hooks test`. Raises `ConfigError` if it cannot be read."""
     family = "claude" if path.name in ("settings.json", "settings.local.json") else "codex"
     file = HookFile(str(path), family, "user")
     try:
@@ -99,7 +99,7 @@ def read_hook_file(path: Path) -> Entries:
 
 
 def _read(file: HookFile) -> Entries:
-    """The bytes that are judged are the bytes that are used."""
+    """Reads the file once, so that the bytes that are judged are the bytes that are used."""
     if file.source == "user":
         return _read_own(file)
     try:
