@@ -1,5 +1,5 @@
 """The commands.
 
-`main.py` keeps the way of the servers and of `exec` short; everything else goes through `commands.py` and `arguments/`,
-and a command's own module is imported when it is called.
+`main.py` starts servers and `exec` with few imports; everything else goes through `commands.py` and `arguments/`, and a command's
+own module is imported when it is called.
 """

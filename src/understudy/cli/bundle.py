@@ -1,10 +1,10 @@
-"""The modules that a start needs, compiled, in one file: with it the first result takes 0.82 of the time.
+"""The modules that a start needs, compiled, in one file: this cuts the time to the first result to 0.82.
 
-Their regular expressions are in it as well, since a quarter of all calls to the first result went into compiling them.
+Contains compiled regular expressions, too, because compiling them took a quarter of all calls up to the first result.
 
-Python looks each module up in several folders and opens it; here a whole group is one read. The bundle lies beside the compiled
-files that Python keeps of this package and is trusted like them. It is as fresh as they are: a module is taken from it only while
-its source has the same time and size. Whoever has no bundle that fits imports as usual; `bundle_writing.py` makes a new one.
+Python looks for each module in several folders and opens it; here one read loads a whole group. The bundle is stored beside the
+compiled files of this package and trusted like them. It stays equally fresh: a module is taken from it only while its source has
+the same time and size. Without a valid bundle, modules are imported as usual; `bundle_writing.py` makes a new one.
 """
 
 import marshal
@@ -20,21 +20,22 @@ if TYPE_CHECKING:
     from types import CodeType, ModuleType
     from typing import Any
 
-ALREADY_LOADED = frozenset(sys.modules)  # before any bundle could be used
+ALREADY_LOADED = frozenset(sys.modules)  # modules loaded before any bundle could be used
 FIRST_PATH = tuple(sys.path)
-EXTENSION = -1  # in place of a group: a module in machine code, of which only the place is known
+EXTENSION = -1  # instead of a group: a module in machine code, of which only the path is known
 MAGIC = b"understudy bundle 4\n"
-_HEAD = 12  # bytes: the length of the table, and its checksum
+_HEAD = 12  # bytes: the table's length and checksum
 
-Group = tuple[int, int, int]  # where it begins, its length and checksum
+Group = tuple[int, int, int]  # its start, length and checksum
 Entry = tuple[str, bool, str, int, int, int]  # file, whether it is a package, compiled file, time and size of the file, group
-Compiled = tuple["Any", ...]  # what Python's compiler of regular expressions hands to `_sre.compile`
-PatternEntry = tuple[str | bytes, int, Compiled]  # the expression, the flags that it is asked for with
+Compiled = tuple["Any", ...]  # what Python's compiler of regular expressions passes to `_sre.compile`
+PatternEntry = tuple[str | bytes, int, Compiled]  # the expression and its flags
 Table = tuple[tuple[str, ...], tuple[tuple[str, int], ...], tuple[Group, ...], dict[str, Entry]]
 
 
 class Bundle:
-    """Finds modules like Python's `PathFinder`, but is asked first: it has no built-in modules, and a finder costs eight calls."""
+    """Finds modules like Python's `PathFinder`, before it: skips built-in modules, because another finder would cost eight
+    calls."""
 
     def __init__(self, file: int, start: int, table: Table) -> None:
         self._file = file
@@ -43,11 +44,11 @@ class Bundle:
         self._groups = table[2]
         self._entries = table[3]
         self._codes: dict[str, CodeType] = {}
-        self._patterns: list[PatternEntry] = []  # of the groups that were read, until `re` is there
+        self._patterns: list[PatternEntry] = []  # of the groups that were read; None once `re` has them
 
     def find_spec(self, name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None) -> ModuleSpec | None:
         entry = self._entries.get(name)
-        if entry is None or sys.path != self._path:  # a folder that commands may write to is not searched any more
+        if entry is None or sys.path != self._path:  # the path changed: commands may write to a folder
             return None
         source, is_package, compiled, time, size, group = entry
         try:
@@ -66,7 +67,7 @@ class Bundle:
         return spec
 
     def take_code(self, name: str) -> "CodeType | None":
-        """Once: it is in use then."""
+        """The code of a module. Each can be taken only once."""
         if name not in self._codes and name in self._entries:
             self._read_group(self._entries[name][5])
         if self._patterns:
@@ -88,7 +89,7 @@ class Bundle:
             _remove_damaged()
 
     def _know_patterns(self) -> None:
-        """As if they had been compiled in this process: `re` looks there first, and compiles what it does not find."""
+        """Put them into `re`'s cache, as if this process had compiled them."""
         known: dict[object, object] | None = getattr(sys.modules.get("re"), "_cache", None)
         machine = sys.modules.get("_sre")
         if known is None or machine is None:
@@ -97,12 +98,12 @@ class Bundle:
         for pattern, flags, compiled in patterns:
             try:
                 known[type(pattern), pattern, flags] = machine.compile(*compiled)
-            except (TypeError, RuntimeError):  # not for this `re` after all
+            except (TypeError, RuntimeError):  # they are for another version of `re`
                 return
 
 
 class _Loader(SourceFileLoader):
-    """Python's own, for all but the code."""
+    """Python's own, except for the code."""
 
     def __init__(self, name: str, source: str, bundle: Bundle) -> None:
         self.name, self.path = name, source
@@ -121,7 +122,7 @@ class _Loader(SourceFileLoader):
 
 
 def use_bundle() -> bool:
-    """From here on modules come from the bundle. False where there is none that fits."""
+    """Load modules from the bundle from here on. False if there is no valid bundle."""
     place = bundle_place()
     if place is None:
         return False
@@ -139,7 +140,7 @@ def use_bundle() -> bool:
 
 
 def _remove_damaged() -> None:
-    """The compiled files are read instead, and the next server, which finds no bundle, makes a new one."""
+    """This process then uses the ordinary compiled files, and the next server makes a new bundle."""
     try:
         os.unlink(bundle_place() or "")
     except OSError:
@@ -147,21 +148,21 @@ def _remove_damaged() -> None:
 
 
 def bundle_place() -> str | None:
-    """None where there can be none."""
+    """None if there can be no bundle."""
     compiled: str | None = globals().get("__cached__")
     if compiled is None or PathFinder not in sys.meta_path:
         return None
-    environment = crc32(sys.prefix.encode("utf-8", "surrogateescape"))  # several may share this package
+    environment = crc32(sys.prefix.encode("utf-8", "surrogateescape"))  # several environments may share this package
     return os.path.join(os.path.dirname(compiled), f"start.{sys.implementation.cache_tag}.{environment:08x}.bundle")
 
 
 def interpreter_key() -> tuple[str, ...]:
-    """What was compiled for another one, or found on another path, does not fit."""
+    """Changes with the interpreter and with the search path, so that other bundles do not match."""
     return (f"{sys.version} {sys.flags.optimize}", *sys.path)
 
 
 def folder_time(folder: str) -> int:
-    """It changes when a file comes or goes, by which a name may mean another module."""
+    """Changes when a file is added or removed, because a name may then mean another module."""
     try:
         return int(os.stat(folder).st_mtime)
     except OSError:
@@ -186,6 +187,6 @@ def _open(file: int) -> Bundle | None:
 
 
 def _is_ours(found: os.stat_result) -> bool:
-    """Nobody has written it who could not change our source as well."""
+    """Whether only someone who could also change our source can have written it."""
     owners = (0, os.geteuid(), os.stat(__file__).st_uid)
     return stat.S_ISREG(found.st_mode) and found.st_uid in owners and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)

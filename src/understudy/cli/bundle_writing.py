@@ -30,27 +30,27 @@ _WIRES = ("understudy.models.wires.responses", "understudy.models.wires.chat", "
 _EXEC = ("understudy.cli.exec.command", "understudy.cli.exec.run", "understudy.cli.exec.json_viewer")
 _SERVERS = ("understudy.servers.mcp.stdio", "understudy.servers.app_server.start", "understudy.servers.app_server.dispatcher")
 _OTHER_STARTS = (*_WIRES, "understudy.models.prices", *_EXEC, *_SERVERS)
-_ANSWERS = "understudy.servers.stdio.start"  # with what is imported before it, `initialize` is answered;
+_ANSWERS = "understudy.servers.stdio.start"  # with what this imports first, `initialize` can be answered;
 _ANSWERS_EDITORS = ("app_server", "codex_version", "app_server.introduction", "app_server.start", "stdio.stdio_start")
-_MOST = 400  # modules: a first turn needs 340, and what is imported later is not waited for
-_TOGETHER = 16  # modules in a group: they share names, which makes a tenth less to read than one by one
-_SETTLED_SECONDS = 2  # a source that has changed just now may change again within the same second
-_LEFT_SECONDS = 60  # then whoever was writing is gone
+_MOST = 400  # modules: a first turn needs 340, and later ones keep nobody waiting
+_TOGETHER = 16  # modules per group: they share names, so there is a tenth less to read
+_SETTLED_SECONDS = 2  # a source that was just changed may change again within the same second
+_LEFT_SECONDS = 60  # by then, whoever was writing is gone
 
 
 def write_bundle() -> None:
-    """After a turn, where it can be written. Nothing is said where it cannot: then the next start is as this one was."""
+    """Called after a turn. If it cannot be written, nothing is reported, and the next start is like this one."""
     place = bundle_place()
     unusual = sys.dont_write_bytecode or os.environ.get("PYTHONPATH") or tuple(sys.path) != FIRST_PATH
     if place is None or unusual or not any(wire in sys.modules for wire in _WIRES):
         return
     try:
-        if not os.access(os.path.dirname(place), os.W_OK):  # before half a second is spent on what nobody can keep
+        if not os.access(os.path.dirname(place), os.W_OK):  # do not spend half a second on what cannot be saved
             return
         made = _make(int(time.time()))
         if made is not None:
             _replace(place, made)
-    except Exception:  # whatever is odd about a module: nobody waits for this, and nobody could do anything about it
+    except Exception:  # any odd module: nobody waits for this or could do anything about it
         return
 
 
@@ -87,7 +87,8 @@ def _make(now: int) -> bytes | None:
 
 
 def _groups(names: list[str]) -> list[list[str]]:
-    """What is read together: first all that `initialize` is answered with, and no more. Nothing else is waited for as eagerly."""
+    """Groups of modules to read together: first all that answering `initialize` needs, and no more, because that is the most
+    urgent."""
     early = names[: names.index(_ANSWERS) + 1] if _ANSWERS in names else []
     early += [name for name in names if name not in early and name.removeprefix("understudy.servers.") in _ANSWERS_EDITORS]
     later = [name for name in names if name not in early]
@@ -95,7 +96,7 @@ def _groups(names: list[str]) -> list[list[str]]:
 
 
 def _read(name: str, module: ModuleType) -> tuple[CodeType | None, tuple[str, bool, str, int, int]] | None:
-    """What Python itself would load for it, and from where. None where that is neither a compiled file nor machine code."""
+    """What Python itself would load for it, and its path. None if that is neither a compiled file nor machine code."""
     spec = getattr(module, "__spec__", None)  # `typing` puts classes into `sys.modules`
     if spec is None or spec.name != name or spec.origin is None:
         return None
@@ -114,7 +115,7 @@ def _read(name: str, module: ModuleType) -> tuple[CodeType | None, tuple[str, bo
 
 
 def _patterns(names: Iterable[str]) -> dict[str, list[PatternEntry]]:
-    """The regular expressions that modules and their classes are made with. What was compiled later may be somebody's secret."""
+    """Regular expressions in modules and their classes. Those compiled later are left out: they may contain a user's secret."""
     known: dict[tuple[type, str | bytes, int], object] = getattr(re, "_cache", {})
     asked = {id(pattern): (text, flags) for (_, text, flags), pattern in known.items() if type(text) in (str, bytes)}
     found: dict[str, list[PatternEntry]] = {}
@@ -132,7 +133,7 @@ def _values(module: ModuleType) -> list[object]:
 
 
 def _compile(text: str | bytes, flags: int) -> Compiled | None:
-    """What `re` itself does, up to its last step. None where this Python does it in another way."""
+    """What `re` does itself, except for its last step. None if this version of Python works differently."""
     try:
         parser, compiler, machine = (sys.modules[name] for name in ("re._parser", "re._compiler", "_sre"))
         parsed: Any = parser.parse(text, flags)
@@ -140,7 +141,7 @@ def _compile(text: str | bytes, flags: int) -> Compiled | None:
         names: list[str | None] = [None] * state.groups
         for name, number in state.groupdict.items():
             names[number] = name
-        code = [int(word) for word in compiler._code(parsed, flags)]  # constants with names cannot be written
+        code = [int(word) for word in compiler._code(parsed, flags)]  # named constants cannot be stored
         compiled: Compiled = (text, flags | state.flags, code, state.groups - 1, state.groupdict, tuple(names))
         return compiled if machine.compile(*compiled) == re.compile(text, flags) else None
     except (KeyError, AttributeError, TypeError, RuntimeError):
@@ -148,7 +149,7 @@ def _compile(text: str | bytes, flags: int) -> Compiled | None:
 
 
 def _replace(place: str, data: bytes) -> None:
-    """Whole, whoever reads or writes it meanwhile. If the machine crashes, half of it may be there: checksums find that."""
+    """Replaces the file as a whole. After a crash of the machine half of it may be there; checksums detect that."""
     new = f"{place}.new"
     try:
         file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -159,7 +160,7 @@ def _replace(place: str, data: bytes) -> None:
     try:
         with open(file, "wb") as writing:
             writing.write(data)
-            os.fchmod(file, 0o600 | os.stat(__file__).st_mode & 0o644)  # who may read our source may read this
+            os.fchmod(file, 0o600 | os.stat(__file__).st_mode & 0o644)  # readable for those who may read our source
         os.replace(new, place)
     except BaseException:
         os.unlink(new)

@@ -1,4 +1,4 @@
-"""The commands, their arguments, and the options that may stand before them.
+"""The commands, their arguments, and the options that may come before them.
 
 Each command's work is in its own module, imported only when it is called.
 """
@@ -36,12 +36,12 @@ EXEC_WORDS = frozenset({"exec", "e", "review"})
 
 
 class _Root(msgspec.Struct, frozen=True):
-    name: str  # as `exec` and our messages have it
+    name: str  # its name in `exec` and in our messages
     takes_value: bool = True
-    key: str | None = None  # of the configuration, which it sets
+    key: str | None = None  # the key of the configuration that it sets
     choices: tuple[str, ...] = ()
-    sets: tuple[str, ...] = ()  # settings that it stands for
-    for_exec: bool = True  # `exec` knows it, too
+    sets: tuple[str, ...] = ()  # settings that it implies
+    for_exec: bool = True  # `exec` has it, too
 
 
 _CONFIG, _FOLDER = _Root("--config"), _Root("--cd")
@@ -75,7 +75,7 @@ _BY_NAME = {name: option for names, option in _OPTIONS.items() for name in names
 
 
 def command_at(words: Sequence[str]) -> int:
-    """Where the command stands; the number of words where there is none, or something before it is no such option."""
+    """Index of the command; the number of words if there is none, or if something before it is not such an option."""
     at = 0
     while at < len(words) and words[at].startswith("-"):
         name, value = _split(words[at])
@@ -87,7 +87,7 @@ def command_at(words: Sequence[str]) -> int:
 
 
 def place_behind(words: list[str], takes_settings: Callable[[str], bool]) -> list[str]:
-    """The words with the command first. `takes_settings`: whether a command uses the configuration."""
+    """Moves the command to the front. `takes_settings`: whether a command uses the configuration."""
     at = command_at(words)
     if at == 0 or at == len(words):
         return words
@@ -126,7 +126,7 @@ def _for_exec(given: Sequence[tuple[_Root, str]]) -> list[str]:
 
 
 def _as_settings(given: Sequence[tuple[_Root, str]], command: str, *, uses: bool) -> list[str]:
-    """What is set by a key of its own counts before what another option brings along."""
+    """An option for one key overrides what another option implies."""
     written = [value for option, value in given if option is _CONFIG]
     brought: list[str] = []
     chosen: list[str] = []
@@ -161,14 +161,14 @@ def _without_effect(option: _Root) -> None:
 
 
 def _split(word: str) -> tuple[str, str | None]:
-    """As `exec` does: `--name=value`, `-nvalue`, `-n=value`."""
+    """Splits options as `exec` does: `--name=value`, `-nvalue`, `-n=value`."""
     if word.startswith("--"):
         name, equals, value = word.partition("=")
         return name, value if equals else None
     return word[:2], (word[2:].removeprefix("=") if len(word) > 2 else None)
 
 
-TAKES_COMMAND = (["sandbox"], ["policy", "check"], ["mcp", "add"])  # what stands after `--` is another program's
+TAKES_COMMAND = (["sandbox"], ["policy", "check"], ["mcp", "add"])  # words after `--` belong to another program
 
 GROUPS = {
     "work with the agent": ("chat", "exec", "review", "resume", "demo"),
@@ -198,8 +198,8 @@ EPILOG = (
 
 
 def run(words: Sequence[str]) -> int:
-    """Parse and carry out. The exit code: 0, 1 for a failure, 2 for a call that makes no sense."""
-    if not _serves(words):  # for which a stream that is closed is an error
+    """Parse and run. Returns the exit code: 0, 1 for a failure, 2 for wrong usage."""
+    if not _serves(words):  # for servers, a closed stream is an error
         prepare_streams()
     try:
         try:
@@ -207,14 +207,14 @@ def run(words: Sequence[str]) -> int:
         finally:
             if sys.stdout is not None and not sys.stdout.closed:  # pyright: ignore[reportUnnecessaryComparison]  # none at all: `>&-`
                 sys.stdout.flush()
-    except BrokenPipeError:  # whoever read us has seen enough; nothing more may be written, at exit either
+    except BrokenPipeError:  # the reader has seen enough; nothing more may be written, not even at exit
         silence(1)
         return 0
     except KeyboardInterrupt:
         if sys.stderr is not None and sys.stderr.isatty():  # pyright: ignore[reportUnnecessaryComparison]
             print(file=sys.stderr)  # the terminal has echoed `^C` in the middle of a line
         return INTERRUPTED
-    except (OSError, UnicodeEncodeError) as error:  # the disk, a folder or a stream does not do what any command needs
+    except (OSError, UnicodeEncodeError) as error:  # a disk, folder or stream failed in a way that concerns every command
         from understudy.cli.ending import explain
 
         silence(1)
@@ -268,7 +268,7 @@ def _carry_out(words: list[str]) -> int:
 def _complain(text: str) -> int:
     from understudy.text import strip_terminal_escapes
 
-    print(f"understudy: {strip_terminal_escapes(text)}", file=sys.stderr)  # it may repeat what others wrote
+    print(f"understudy: {strip_terminal_escapes(text)}", file=sys.stderr)  # it may contain text from others
     return 1
 
 
@@ -311,7 +311,7 @@ def build_parser() -> Parser:
 
 
 def _add_exec(commands: CommandParsers) -> None:
-    """For the list of commands and for completion; `exec_options` reads the words."""
+    """For the list of commands and for completion; `exec_options` parses the words."""
     exec_ = commands.add_parser("exec", help="give the agent one task, and get its answer", description="", aliases=["e"])
     _add_exec_options(exec_, OPTIONS)
     exec_.add_argument("words", nargs="*", choices=[*ACTIONS, "PROMPT"], help="what to do, or which conversation to continue")

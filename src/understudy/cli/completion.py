@@ -1,6 +1,6 @@
-"""`understudy completion`: a script that lets a shell complete our commands, files, and ids of conversations.
+"""`understudy completion`: a script with which a shell completes our commands, files, and ids of conversations.
 
-A completion script for fish, made from the parser: shtab, which makes the others, knows no fish.
+shtab makes the scripts; the one for fish, which shtab does not know, is made here from the parser.
 """
 
 from argparse import SUPPRESS, Action, Namespace
@@ -40,7 +40,7 @@ end
 
 complete -c understudy -f"""
 
-# How the values of an argument are completed, by its name in the usage.
+# How to complete the values of an argument, by its name in the usage.
 _VALUES = {"FILE": "-F", "DIR": "-a '(__fish_complete_directories)'", "ID": "-a '(__understudy_ids)'"}
 
 
@@ -63,7 +63,7 @@ def _commands(parser: Parser, path: tuple[str, ...]) -> Iterator[str]:
 
 
 def _abouts(parser: Parser) -> dict[str, str]:
-    """The short words beside each command; an alias has none."""
+    """The short description of each command; an alias has none."""
     return {choice.dest: choice.help or "" for action in parser.arguments() for choice in vars(action).get("_choices_actions", ())}
 
 
@@ -111,7 +111,7 @@ def run(options: Namespace) -> int:
 
 
 def _mark(parser: Parser, ways: dict[str, dict[str, str]]) -> None:
-    """Tell shtab by each argument's name in the usage how its values are completed."""
+    """Tell shtab how to complete each argument's values, by its name in the usage."""
     for action in parser.arguments():
         if isinstance(action.metavar, str) and action.metavar in ways:
             vars(action)["complete"] = ways[action.metavar]

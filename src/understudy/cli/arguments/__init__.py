@@ -1,1 +1,1 @@
-"""The commands' names and options. Each names the module, within `cli`, that does the work."""
+"""Names and options of the commands. Each names the module in `cli` that does the work."""

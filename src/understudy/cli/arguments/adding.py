@@ -1,4 +1,4 @@
-"""Adding a command, and the arguments that several commands have."""
+"""Adds commands, and the arguments that several commands have."""
 
 import argparse
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ class CommandParsers(Protocol):
 def add(
     commands: CommandParsers, name: str, module: str, about: str, *, more: str = "", aliases: Sequence[str] = ()
 ) -> argparse.ArgumentParser:
-    """`module`: within `cli`; `module:function` where several commands share it."""
+    """`module`: relative to `cli`; `module:function` if several commands share a module."""
     file, _, function = module.partition(":")
     parser = commands.add_parser(name, help=about, description=f"{about[0].upper()}{about[1:]}. {more}".strip(), aliases=aliases)
 
@@ -36,7 +36,7 @@ def add_id_or_last(parser: argparse.ArgumentParser) -> None:
 
 
 def add_overrides(parser: argparse.ArgumentParser, about: str = "set a key of config.toml", *, keep: bool = False) -> None:
-    """`keep`: what was given before, to the command of which this is an action, stays where nothing is given here."""
+    """`keep`: if nothing is given here, keep what was given before, to the command that has this action."""
     parser.add_argument(
         "-c",
         "--config",

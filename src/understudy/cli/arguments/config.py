@@ -117,7 +117,7 @@ def add_keys(commands: CommandParsers) -> None:
         login.about_other_words = KEY_IN_ARGUMENTS
     login.add_argument("--provider", metavar="NAME", help="whose key it is (default: the provider that is configured)")
     login.add_argument("--with-api-key", action="store_true", help="read the key from standard input, even at a terminal")
-    login.add_argument("--api-key", metavar="KEY", help=argparse.SUPPRESS)  # upstream's old way; refused with the reason
+    login.add_argument("--api-key", metavar="KEY", help=argparse.SUPPRESS)  # codex's old option; refused with the reason
     actions: CommandParsers = login.add_subparsers(metavar="ACTION", title="actions")
     status = add(
         actions,

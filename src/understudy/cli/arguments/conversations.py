@@ -1,10 +1,6 @@
 """Commands that list, show, continue, export and import conversations.
 
-Commands about questions that wait for an answer.
-
-The command that checks what was written.
-
-The command that talks with a person.
+Also the commands for open questions, for checking what was written, and for chatting.
 """
 
 import argparse

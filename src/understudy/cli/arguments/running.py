@@ -1,7 +1,4 @@
-"""Commands that run something as the agent would, and that say what the rules decide.
-
-Commands about hooks.
-"""
+"""Commands that run something as the agent would, that say what the rules decide, and commands about hooks."""
 
 from understudy.cli.arguments.adding import CommandParsers, add, add_command, add_json, add_overrides, seconds
 from understudy.config.home import page_path

@@ -1,8 +1,7 @@
-"""Commands for servers over HTTP: `serve`, and the tokens of those who may call it.
+"""Commands for servers over HTTP: `serve`, and the tokens of its callers.
 
-The command that editors start.
-
-Commands for programs that speak the app server's protocol, or send ops and read events line by line.
+Also the command that editors start, and those for programs that speak the app server's protocol, or send ops and read events line
+by line.
 """
 
 import argparse

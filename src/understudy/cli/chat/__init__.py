@@ -1,5 +1,4 @@
 """`understudy chat`: a conversation in the terminal.
 
-What is over is printed and stays in the terminal's own history; below it is what is under way, and the line that is
-typed.
+What is finished is printed and stays in the terminal's history; below it are what is in progress and the input line.
 """

@@ -32,7 +32,7 @@ _NEXT = "from your next message on"
 class Actions:
     def __init__(self, chat: Chat) -> None:
         self._chat = chat
-        self._listed: list[ConversationId] = []  # by /resume
+        self._listed: list[ConversationId] = []  # the last list of /resume
 
     def carry_out(self, called: Called) -> None:
         acts: dict[str, Callable[[Called], Coroutine[Any, Any, None]]] = {
@@ -53,7 +53,7 @@ class Actions:
             "quit": self._quit,
         }
         act = acts[called.slash.name]
-        begin = self._chat.begin if called.slash.name == "quit" else self._chat.begin_line  # nobody is kept here by what is slow
+        begin = self._chat.begin if called.slash.name == "quit" else self._chat.begin_line  # slow actions must not delay leaving
         begin(lambda: act(called))
 
     @property
@@ -112,7 +112,7 @@ class Actions:
         await self._unfold(fold)
 
     def show_next(self) -> None:
-        """By key."""
+        """Called by a key."""
         self._chat.begin_line(self._unfold_next)
 
     async def _unfold_next(self) -> None:
@@ -139,7 +139,8 @@ class Actions:
         return teller
 
     async def _cost(self, called: Called) -> None:
-        """In tokens as shown; the index, which has the cost too, may be a moment behind or, for another process, ahead."""
+        """Tokens as shown on the screen. The index, which also has the cost, may be slightly behind, or ahead for another
+        process."""
         listed = await self._chat.engine.log.find(self._chat.handle.id)
         usage = self._chat.showing.usage
         if usage is None:
@@ -187,7 +188,7 @@ class Actions:
         await self._chat.handle.compact()
 
     async def _undo(self, called: Called) -> None:
-        """What came of it is a record, and is told as one."""
+        """The outcome is a record, and is shown as one."""
         if self._chat.works:
             raise BadRequest("a turn is at work: interrupt it first (Esc), or wait for its end")
         await self._chat.handle.undo(called.rest)

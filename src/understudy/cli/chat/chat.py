@@ -1,6 +1,6 @@
-"""The conversation at hand: what is typed becomes ops, what happens is shown. Which terminal there is, it does not know.
+"""The current conversation: turns input into ops, and shows what happens. Works with any kind of terminal.
 
-Messages that wait for the end of a turn, kept on disk: they are not in the log yet, and must not be lost with the chat.
+Also keeps messages that wait for the end of a turn on disk: they are not in the log yet, and must survive the chat.
 """
 
 import asyncio
@@ -35,10 +35,10 @@ class Queued(msgspec.Struct, frozen=True):
 
 
 class QueueFile:
-    """Of one conversation and this process. A disk that cannot be written is no reason not to queue anything."""
+    """For one conversation and this process. If the disk cannot be written, messages are queued all the same."""
 
     def __init__(self, folder: Path | None, conversation_id: str) -> None:
-        """`folder`: None where nothing is to be kept."""
+        """`folder`: None to store nothing."""
         self._folder = folder
         self._id = conversation_id
         self._file = None if folder is None else folder / f"{conversation_id}.{os.getpid()}.json"
@@ -57,7 +57,7 @@ class QueueFile:
             os.replace(fresh, self._file)
 
     def take_over(self) -> list[Queued]:
-        """What chats have left that are not there any more."""
+        """Take messages of chats that have ended."""
         found: list[Queued] = []
         if self._folder is None:
             return found
@@ -88,15 +88,15 @@ def _lives(process: int) -> bool:
     return process != os.getpid()
 
 
-MOST_SHOWN = 400  # records of what was before that are shown of a conversation that is taken up
+MOST_SHOWN = 400  # earlier records that are shown when a conversation is continued
 
 
 class Chat:
     def __init__(self, engine: Engine, face: Face, overrides: Overrides, budget: Budget | None) -> None:
         self.engine = engine
-        self.overrides = overrides  # of new conversations
-        self.chosen: Overrides | None = None  # by the person, from the next message on
-        self.queued: list[Queued] = []  # for when the turn is over
+        self.overrides = overrides  # for new conversations
+        self.chosen: Overrides | None = None  # chosen by the person, from the next message on
+        self.queued: list[Queued] = []  # to be sent after the turn
         self.images: list[str] = []  # for the next message, as data URLs
         self.left: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
         self._face = face
@@ -106,13 +106,13 @@ class Chat:
         self._queue_file = QueueFile(None, "")
         self._keepers: list[Following] = []
         self._tasks: set[asyncio.Task[None]] = set()
-        self._lines = asyncio.Lock()  # held for the line that is carried out; the others wait in the order they were typed in
+        self._lines = asyncio.Lock()  # held while a line is carried out; the others wait in the order in which they were typed
 
     # -- the conversation
 
     @property
     def showing(self) -> Showing:
-        assert self._showing is not None  # `attach` comes first
+        assert self._showing is not None  # call `attach` first
         return self._showing
 
     @property
@@ -131,7 +131,8 @@ class Chat:
         await self.attach(await self.engine.create(LOCAL, self.overrides))
 
     async def attach(self, handle: Handle) -> None:
-        """Show what there is of it, and go on live. A turn that waited for an answer when its process ended is taken up."""
+        """Show the conversation so far, and continue live. A turn that was waiting for an answer when its process ended is
+        continued."""
         self.detach()
         showing = self._showing = Showing(handle, self._face, failed=self.leave, turn_seen=self._keep, turn_over=self._after_turn)
         self._restore_queue(handle)
@@ -147,7 +148,7 @@ class Chat:
         if turn is not None:
             showing.turn = turn
             self._keep(turn)
-            with suppress(ConversationBusy):  # it is watched from here, and answers go there
+            with suppress(ConversationBusy):  # another process runs it; we watch, and pass answers to it
                 await handle.submit(Resume())
             following.put_open_questions()
 
@@ -160,7 +161,7 @@ class Chat:
             self._queue_file.keep(self.queued)
 
     def detach(self) -> None:
-        """What runs goes on."""
+        """Stop showing it; a running turn goes on."""
         if self._following is not None:
             self._following.stop()
         for keeper in self._keepers:
@@ -172,7 +173,7 @@ class Chat:
             self._showing.stop()
 
     def _keep(self, turn: str) -> None:
-        """Should the process die that runs the turn, it is taken over here. A turn that is over needs nobody."""
+        """Watch the turn, so that this process takes it over if the one that runs it dies. Not needed once the turn has ended."""
         if self.handle.facts.turn != turn:
             return
         keeper = self.handle.follow(_Keeper(self.showing))
@@ -188,7 +189,7 @@ class Chat:
     # -- what a person does
 
     def begin(self, action: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Do it beside; where it is refused, say so."""
+        """Run the action in the background; if it is refused, show why."""
 
         async def run() -> None:
             try:
@@ -202,8 +203,8 @@ class Chat:
         task.add_done_callback(self._done)
 
     def begin_line(self, action: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Do it after the lines that were typed before, once what they have recorded is shown: else its answer would stand above
-        them, and a message would go to the conversation that `/new` leaves.
+        """Run the action after those of earlier lines, once their records are shown: otherwise its output would appear above them,
+        and a message could go to the conversation that `/new` leaves.
         """
 
         async def in_order() -> None:
@@ -214,7 +215,7 @@ class Chat:
         self.begin(in_order)
 
     def say(self, text: str) -> None:
-        """In answer to a line."""
+        """Show a reply to a line."""
 
         async def tell() -> None:
             self.showing.say(text)
@@ -227,7 +228,7 @@ class Chat:
             self.leave(error)
 
     async def send(self, text: str, images: Sequence[str] = ()) -> None:
-        """It begins a turn, or is read by the one that runs, with its next request to the model."""
+        """Send a message: it begins a turn, or the running turn reads it with its next request to the model."""
         parts: list[ContentPart] = [*(InputImage(image) for image in images), InputText(text)]
         if text.lstrip().startswith("/") and (given := self._given_for(text)) is not None:
             parts.append(given)
@@ -245,17 +246,17 @@ class Chat:
         return given_for(text, setup.config, setup.pins)
 
     def own_commands(self) -> set[str]:
-        """Names of the commands and skills on disk that can be called here."""
+        """Names of commands and skills on disk that can be called here."""
         setup = self.handle.setup()
         return {called.name.casefold() for called in called_by(setup.config, setup.pins)}
 
     def help_lines(self) -> list[tuple[str, str]]:
-        """Of those commands and skills."""
+        """Help for those commands and skills."""
         setup = self.handle.setup()
         return [(f"/{each.name} {each.hint}".strip(), each.description) for each in called_by(setup.config, setup.pins)]
 
     def choose(self, overrides: Overrides) -> None:
-        """From the next message on."""
+        """Use these settings from the next message on."""
         self.chosen = overrides if self.chosen is None else merge(self.chosen, overrides)
 
     def queue(self, text: str, images: Sequence[str] = ()) -> None:
@@ -264,12 +265,12 @@ class Chat:
         self._face.changed()
 
     def _after_turn(self, completed: bool) -> None:
-        """Whoever has interrupted a turn wants to think first: what is queued then waits for a word."""
+        """Whoever interrupts a turn wants to think first, so queued messages then wait for a command."""
         if completed:
             self.send_queued()
 
     def send_queued(self) -> None:
-        """The first of them, if nothing runs."""
+        """Send the first queued message, if nothing runs."""
         if self.queued and not self.works:
             self.begin_line(self._send_first)
 
@@ -290,7 +291,7 @@ class Chat:
             self.showing.interrupting = False
 
     async def decide(self, call_id: str, decision: Decision, word: str = "") -> None:
-        """A word that goes with it is a message. It goes first, so that the model reads both with its next request."""
+        """Words with a decision are a message. It is sent first, so that the model reads both with its next request."""
         asked = self.showing.questions.get(call_id)
         if asked is None or asked.answered:
             return
@@ -305,7 +306,7 @@ class Chat:
             raise
 
     async def answer(self, asked: ShownQuestion, words: str) -> None:
-        """To the next of the things that the model wants to know; what is left of them is asked next."""
+        """Answer the model's next question; the remaining ones are asked afterwards."""
         if asked.typed is None or asked.answered:
             return
         if asked.typed.take(words):
@@ -316,19 +317,19 @@ class Chat:
         self._face.changed()
 
     def model(self) -> str:
-        """As the next message will have it."""
+        """The model for the next message."""
         return (self.chosen and self.chosen.model) or self.showing.model
 
 
 class _Keeper(QuietViewer):
-    """Waits for the end of a turn, so that it is taken over here should its process die."""
+    """Waits for the end of a turn, so that this process takes it over if the one that runs it dies."""
 
     def __init__(self, showing: Showing) -> None:
         self._showing = showing
 
     @property
     def can_answer(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return False  # the chat's own following can
+        return False  # the chat's main following can
 
     def question(self, question: Question, turn: str) -> None:
         self._showing.question(question, turn)

@@ -1,6 +1,6 @@
-"""`understudy chat`: an interactive session in the terminal. Here: what it is given, which terminal there is, and its end.
+"""`understudy chat`: an interactive session in the terminal. Reads the options, chooses the kind of terminal, and ends the chat.
 
-What is logged while the chat is on: told in it, where it would otherwise be written across the screen.
+Also shows log messages in the chat, instead of across the screen.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ class ToldInChat(logging.Handler):
         self._loop = asyncio.get_running_loop()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """From any thread."""
+        """May be called from any thread."""
         text = f"{record.levelname.lower()}: {record.getMessage()}"
         try:
             self._loop.call_soon_threadsafe(self._tell, text)
@@ -90,7 +90,7 @@ def run(options: Namespace) -> int:
 
 @contextmanager
 def typed_ahead(descriptor: int) -> Generator[None]:
-    """What is typed before there is a line to type it in is not echoed, and its Enter stays one; it is read later."""
+    """Keep input that is typed before there is an input line: it is not echoed, and is read later."""
     before = termios.tcgetattr(descriptor)
     quiet = list(before)
     quiet[0] &= ~termios.ICRNL
@@ -99,7 +99,7 @@ def typed_ahead(descriptor: int) -> Generator[None]:
     try:
         yield
     finally:
-        with suppress(termios.error):  # it may be gone
+        with suppress(termios.error):  # the terminal may be gone
             termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
 
 
@@ -124,7 +124,7 @@ async def _chat(options: Namespace, overrides: Overrides, budget: Budget | None,
 
 
 async def _find(options: Namespace, overrides: Overrides, engine: "Engine") -> "Handle":
-    """The conversation: a new one, or one that is there. Raises `AgentError`."""
+    """A new conversation, or the existing one that was asked for. Raises `AgentError`."""
     if options.id is None and not options.last:
         return await engine.create(LOCAL, overrides)
     request = ExecRequest(action="resume", thread=options.id, last=options.last, cwd=options.cwd)
@@ -147,7 +147,7 @@ async def _open_terminal(engine: "Engine", handle: "Handle", *, dumb: bool) -> "
 
 
 def _secrets() -> list[str]:
-    """What the environment calls a secret."""
+    """Values in the environment that look secret."""
     return [value for name, value in os.environ.items() if names_a_secret(name)]
 
 
@@ -178,14 +178,15 @@ async def _talk(options: Namespace, chat: "Chat", face: "Screen | PlainTerminal"
 
 
 def _choose(chat: "Chat", given: Overrides) -> None:
-    """What the options change in a conversation that exists: from the next message on, and not its folder."""
+    """Apply the options to an existing conversation: from the next message on, and never its folder."""
     changes = Overrides(given.model, given.profile, None, given.approval_policy, given.sandbox, given.config)
     if changes != Overrides():
         chat.choose(changes)
 
 
 def _listen_for_signals(chat: "Chat", face: "Screen | PlainTerminal") -> list[int]:
-    """Which of them has ended it. In a raw terminal Ctrl-C is a key; a signal comes from elsewhere, or where it is not raw."""
+    """Returns the signals that came. In a raw terminal Ctrl-C is a key; SIGINT comes from elsewhere, or from a terminal that is
+    not raw."""
     received: list[int] = []
 
     def end(number: int) -> None:

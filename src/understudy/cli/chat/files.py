@@ -1,6 +1,6 @@
-"""The files that `@` offers: those that the agent may read, as the tools that list files see them.
+"""The files that `@` offers: those that the agent may read, as the tools for listing files see them.
 
-What can be completed while typing: a slash command at the beginning, a file behind `@`.
+Completes while typing: a slash command at the beginning, a file after `@`.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ FRESH_SECONDS = 5.0
 
 
 class Files:
-    """Looked for beside, in a thread that nobody waits for at the end: a disk may hang."""
+    """Searches on a thread for which nobody waits at the end, because a disk may hang."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -33,7 +33,7 @@ class Files:
         self._looking: asyncio.Future[None] | None = None
 
     async def matching(self, typed: str, most: int) -> Sequence[str]:
-        """The best first: those whose name begins so, that hold it, that have its letters in order."""
+        """The best matches first: names that begin so, then those that contain it, then those with its letters in order."""
         if time.monotonic() - self._at > FRESH_SECONDS:
             await self._look()
         wanted = typed.lower()
@@ -100,7 +100,7 @@ class ChatCompleter(Completer):
         self._files = files
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        return ()  # the other one does it
+        return ()  # another search is in progress
 
     async def get_completions_async(self, document: Document, complete_event: CompleteEvent) -> AsyncGenerator[Completion, None]:
         before = document.text_before_cursor

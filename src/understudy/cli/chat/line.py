@@ -1,4 +1,4 @@
-"""The line that a person types: its keys, its completions, and what was typed before, kept without what looks like a secret."""
+"""The input line: its keys, its completions, and the history of inputs, without what looks like a secret."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -22,7 +22,7 @@ from understudy.cli.chat.typed import Pastes, UnknownSlash, named_images, read_s
 from understudy.errors import AgentError
 from understudy.policy.secrets import secret_pattern
 
-AGAIN_SECONDS = 2.0  # within which a second Ctrl-C leaves
+AGAIN_SECONDS = 2.0  # within this time, a second Ctrl-C leaves the chat
 
 
 class Line:
@@ -35,7 +35,7 @@ class Line:
         self._has_focus = has_focus
         self._files: dict[str, Files] = {}
         self._pastes = Pastes()
-        self._draft = ""  # what was typed before a question was refused
+        self._draft = ""  # the input from before a question was refused
         self._ctrl_c_at = float("-inf")
         self._buffer = Buffer(
             multiline=True, completer=ChatCompleter(self._find_files), complete_while_typing=True, history=history
@@ -50,7 +50,7 @@ class Line:
         return self._has_focus()
 
     def hint(self) -> str:
-        """Shown in place of the status: what a second Ctrl-C does. Empty unless one was pressed a moment ago."""
+        """Shown instead of the status after a first Ctrl-C: what a second one does. Otherwise empty."""
         if monotonic() - self._ctrl_c_at > AGAIN_SECONDS:
             return ""
         return "Ctrl-C again leaves" + ("; that interrupts the turn too" if self._chat.works else "")
@@ -77,7 +77,7 @@ class Line:
             self._take(text, queue=queue)
 
     def _take(self, text: str, *, queue: bool) -> None:
-        whole = self._pastes.put_back(text).encode("utf-8", "replace").decode()  # bytes that are no text can be typed too
+        whole = self._pastes.put_back(text).encode("utf-8", "replace").decode()  # invalid UTF-8 can be typed, too
         try:
             called = read_slash(whole, self._chat.own_commands)
         except UnknownSlash as error:
@@ -100,7 +100,7 @@ class Line:
             self._chat.images = []
         except AgentError:
             if not self._buffer.text:
-                self._set(typed)  # to be mended
+                self._set(typed)  # so that it can be corrected
             raise
 
     def paste(self, text: str) -> None:
@@ -134,7 +134,7 @@ class Line:
             self._chat.begin(self._chat.interrupt)
 
     def ctrl_c(self) -> None:
-        """Clears the line; on an empty one, the second within two seconds leaves."""
+        """Clears the line. On an empty line, a second press within two seconds leaves the chat."""
         if self._panel.refusing is not None:
             self.stop_refusing()
         elif self._buffer.text and self.types:
@@ -161,14 +161,14 @@ class Line:
 
 
 class Typist(Protocol):
-    """What the keys are for."""
+    """What the keys need."""
 
     @property
     def buffer(self) -> Buffer: ...
 
     @property
     def types(self) -> bool:
-        """Keys go to the line, and not to a question."""
+        """Whether keys go to the line, rather than to a question."""
         ...
 
     def enter(self, *, queue: bool = False) -> None: ...
@@ -197,7 +197,7 @@ def typing_keys(typist: Typist) -> KeyBindings:
 
     @keys.add("enter", filter=types & one_chosen)
     def _(event: KeyPressEvent) -> None:
-        typist.buffer.complete_state = None  # what was chosen stays, to go on with
+        typist.buffer.complete_state = None  # keeps the chosen completion
 
     @keys.add("escape", "enter", filter=types)
     @keys.add("c-j", filter=types)
@@ -252,10 +252,10 @@ MOST_BYTES = 4 << 20
 
 
 class ChatHistory(History):
-    """A file that cannot be read or written is no reason to be without a chat: then nothing is kept."""
+    """If the file cannot be read or written, the chat works without a history."""
 
     def __init__(self, file: Path | None, secrets: Iterable[str]) -> None:
-        """`file`: None where nothing is to be kept."""
+        """`file`: None to store nothing."""
         super().__init__()
         self._file = file
         self._secret = secret_pattern(secrets)

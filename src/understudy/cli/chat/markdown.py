@@ -1,4 +1,4 @@
-"""Markdown that comes in pieces: what is certain not to change any more is given out block by block, the rest can be looked at."""
+"""Markdown that comes in pieces: returns each block once it cannot change any more; the unfinished rest can be viewed."""
 
 import re
 
@@ -13,9 +13,9 @@ from rich.theme import Theme
 from understudy.cli.tell.telling import diff_style
 from understudy.text import TerminalText
 
-MOST_CODE_LINES = 24  # of a code block that are held back until it is closed
-MOST_LOOKED_AT = 4_000  # characters of an unfinished block, which is drawn again and again
-MOST_MARKDOWN = 50_000  # characters of one block; nobody writes such a paragraph, and reading it as markdown could take minutes
+MOST_CODE_LINES = 24  # of an unfinished code block that are held back
+MOST_LOOKED_AT = 4_000  # characters of an unfinished block, which is redrawn again and again
+MOST_MARKDOWN = 50_000  # characters of a block; nobody writes such a paragraph, and parsing it as markdown could take minutes
 
 THEME = Theme(
     {
@@ -41,7 +41,7 @@ Block = Markdown | Text | Padding
 
 
 class _Heading(Heading):
-    """At the left, where the text begins; rich would centre it in a box."""
+    """Left-aligned, like the text; rich would centre it in a box."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         self.text.justify = "left"
@@ -57,17 +57,17 @@ def as_markdown(text: str) -> Block:
         return Text(text)
     try:
         return _Markdown(text, hyperlinks=False)
-    except RecursionError:  # nested deeper than anybody reads
+    except RecursionError:  # nested more deeply than anybody reads
         return Text(text)
 
 
 class MarkdownStream:
-    """Pieces in, finished blocks out. What a terminal would obey is taken out first."""
+    """Pieces in, finished blocks out. Removes terminal control sequences first."""
 
     def __init__(self) -> None:
         self._clean = TerminalText()
-        self._line = ""  # the last one, which may go on
-        self._lines: list[str] = []  # of the block that is not finished
+        self._line = ""  # the last line, which may be incomplete
+        self._lines: list[str] = []  # of the unfinished block
         self._fence: _Fence | None = None
 
     def feed(self, text: str) -> list[Block]:
@@ -87,7 +87,7 @@ class MarkdownStream:
         return blocks
 
     def unfinished(self) -> Block | None:
-        """What is there of the block that is being written, as far as it can be told."""
+        """The unfinished block, as far as it can be shown."""
         if self._fence is not None:
             return self._fence.code([*self._lines, self._line[-MOST_LOOKED_AT:]])
         text = "\n".join([*self._lines, self._line])
@@ -106,7 +106,7 @@ class MarkdownStream:
             if self._lines and not _ITEM.match(self._lines[0]):
                 self._end_block(blocks)
             elif self._lines:
-                self._lines.append("")  # an item of a list may go on behind it
+                self._lines.append("")  # a list item may continue after it
         else:
             if self._lines and self._lines[-1] == "" and not (line[:1].isspace() or _ITEM.match(line)):
                 self._end_block(blocks)
@@ -133,7 +133,7 @@ class MarkdownStream:
 
 
 class CodeRest(Padding):
-    """More of a code block whose beginning was given out already."""
+    """The rest of a code block whose beginning was returned already."""
 
 
 class _Fence:
@@ -141,7 +141,7 @@ class _Fence:
         self._indent = len(indent)
         self._mark = mark
         self._language = language.split()[0].lower() if language else ""
-        self.begun = False  # a part of it was given out
+        self.begun = False  # a part of it was returned
 
     def is_closed_by(self, line: str) -> bool:
         text = line.strip()
@@ -157,7 +157,7 @@ class _Fence:
         code = "\n".join(lines).expandtabs(4)
         try:
             text = Syntax("", self._language or "text", theme="ansi_dark", background_color="default").highlight(code)
-        except Exception:  # a lexer of a language that few write may fail on it
+        except Exception:  # lexers of rare languages may fail on it
             text = Text(code)
         text.rstrip()
         text.style = Style()

@@ -1,4 +1,4 @@
-"""The chat on a terminal that can only write lines (TERM=dumb): read line by line, questions answered by a letter and Enter."""
+"""The chat on a terminal that can only write lines (TERM=dumb): reads lines; questions are answered by a letter and Enter."""
 
 import asyncio
 import codecs
@@ -50,10 +50,10 @@ class PlainTerminal:
             loop.remove_reader(sys.stdin.fileno())
 
     def close(self) -> None:
-        """Everything is written as it comes."""
+        """Nothing to do: all is written as it comes."""
 
     def interrupt(self) -> None:
-        """Ctrl-C."""
+        """Called on Ctrl-C."""
         if self._chat.works and not self._chat.showing.interrupting:
             self._chat.begin(self._chat.interrupt)
         else:
@@ -97,7 +97,7 @@ class PlainTerminal:
         await self._chat.send(text, images)
 
     def _answer(self, line: str) -> None:
-        """A letter or a word of ours; behind a `no` the rest of the line is a word to the model."""
+        """A letter or a word that we offer; text after a `no` is passed to the model."""
         asked = self._chat.showing.questions.get(self._asked)
         if asked is not None and asked.typed is not None:
             self._chat.begin(lambda: self._chat.answer(asked, line))

@@ -1,6 +1,6 @@
-"""The question that is open: its keys, shown below what would be run or changed, and from when on they answer it.
+"""The open question: its keys, shown below what would be run or changed.
 
-How a question is answered by one key: which keys there are, and from when on they count.
+Decides which keys there are, and from when on they answer.
 """
 
 import asyncio
@@ -28,21 +28,21 @@ from understudy.protocol.records import (
     UserInputAsked,
 )
 
-PAUSE = 0.6  # seconds without a key before keys answer: whoever is typing must not approve by accident
+PAUSE = 0.6  # seconds without a key before keys answer, so that nobody approves by accident while typing
 
 KEYS: dict[str, Decision] = {"y": "approved", "s": "approved_for_session", "n": "denied", "q": "abort"}
-MOST_KEYS = 9  # options that have one
+MOST_KEYS = 9  # options that have a key
 _SHORT = {"y": "yes", "s": "always", "n": "no", "q": "abort", "v": "view"}
 
 
 def input_menu(question: InputQuestion) -> list[tuple[str, str]]:
-    """The keys for one thing that the model wants to know."""
+    """The keys for one question of the model."""
     offered = [(str(number), one_line(option.label)) for number, option in enumerate(question.options[:MOST_KEYS], 1)]
     return [*offered, ("w", "in your own words"), ("n", "no answer"), ("q", "abort the turn")]
 
 
 def menu(question: Question, width: int, *, folded: bool = False) -> list[tuple[str, str]]:
-    """The keys with what they do. `folded`: not all that is asked about could be shown at once."""
+    """The keys and what they do. `folded`: not everything in question could be shown at once."""
     match question:
         case UserInputAsked(questions=questions):
             return input_menu(questions[0])
@@ -63,17 +63,17 @@ def menu(question: Question, width: int, *, folded: bool = False) -> list[tuple[
 
 
 def decision_of(key: str, question: Question) -> Decision | None:
-    """None for a key that means nothing here."""
+    """None for a key without a meaning here."""
     return KEYS[key] if any(key == offered for offered, _ in menu(question, 0)) else None
 
 
 class QuestionPanel:
-    """Keys answer once nobody has typed for a moment, and the question has been there as long: nobody is to approve by accident."""
+    """Keys answer once nobody has typed, and the question has been shown, for a moment, so that nobody approves by accident."""
 
     def __init__(self, chat: Chat, width: Callable[[], int], spell: Callable[[str], str], changed: Callable[[], None]) -> None:
         self.control = FormattedTextControl(self._text, focusable=True, show_cursor=False)
         self.takes_keys = False
-        self.refusing: ShownQuestion | None = None  # it is to be denied, and a word is typed that goes with it
+        self.refusing: ShownQuestion | None = None  # it will be denied, and a reason is being typed
         self._chat = chat
         self._width = width
         self._spell = spell
@@ -81,13 +81,13 @@ class QuestionPanel:
         self._last_key = float("-inf")
         self._seen: ShownQuestion | None = None
         self._seen_at = 0.0
-        self._put_off = False  # something else is typed first
+        self._put_off = False  # the person wants to type something else first
 
     def open(self) -> ShownQuestion | None:
         return next((asked for asked in self._chat.showing.questions.values() if not asked.answered), None)
 
     def look(self) -> bool:
-        """Before each drawing: whether the keys are for the question from now on."""
+        """Call it before each drawing: whether keys now answer the question."""
         self.takes_keys = self._may_take_keys()
         return self.takes_keys
 
@@ -103,12 +103,12 @@ class QuestionPanel:
         return left <= 0
 
     def note_key(self) -> None:
-        """A key that is for the question is no typing; the next question has a pause of its own."""
+        """A key that answers does not count as typing; the next question has a pause of its own."""
         if not self.takes_keys:
             self._last_key = monotonic()
 
     def put_off(self) -> None:
-        """Keys go to the line, until `call_back`."""
+        """Keys go to the line until `call_back`."""
         self._put_off = True
 
     def call_back(self) -> None:
@@ -144,7 +144,7 @@ class QuestionPanel:
         return keys
 
     def _take_key(self, asked: ShownQuestion, typed: TypedAnswers, key: str, write: Callable[[ShownQuestion], None]) -> None:
-        """To something that the model wants to know."""
+        """Answers something that the model wants to know."""
         if key not in [offered for offered, _ in input_menu(typed.current)]:
             return
         if key == "w":
@@ -153,7 +153,7 @@ class QuestionPanel:
             self._chat.begin(lambda: self._chat.decide(asked.question.call_id, "abort"))
         else:
             self._chat.begin(lambda: self._chat.answer(asked, "" if key == "n" else key))
-            self._last_key = monotonic()  # the next of them has a pause of its own
+            self._last_key = monotonic()  # the next one has a pause of its own
 
     async def _view(self, asked: ShownQuestion) -> None:
         self._chat.showing.tell_all_of(asked)

@@ -1,11 +1,8 @@
-"""The terminal of the chat. What is over is printed, and stays in the terminal's history. Below it stand what goes on, a question,
-the line that is being typed, and the status: this part alone is drawn again.
+"""The chat's terminal. What is finished is printed and stays in the terminal's history. Below it are what is in progress, a
+question, the input line and the status; only this part is redrawn.
 
-Standard output for prompt_toolkit: several steps reach the terminal in one write, so that nothing flickers.
-
-The last line of the chat: what goes on, and with what.
-
-Text on its way to the terminal: printed by rich, kept until the screen has room for it above the live part.
+Also: standard output for prompt_toolkit that joins several steps in one write, so that nothing flickers; the status line; and text
+printed by rich that waits until the screen has room for it above the live part.
 """
 
 import asyncio
@@ -38,7 +35,7 @@ from understudy.cli.tell.terminal import TerminalConsole, one_line, seconds_text
 
 
 class HeldOutput(Vt100_Output):
-    """Asks the terminal nothing: an answer that comes late, over a slow line, would be taken for something typed."""
+    """Asks the terminal nothing: a late answer, over a slow connection, would be taken for typed input."""
 
     def __init__(self) -> None:
         super().__init__(sys.stdout, _size, term=os.environ.get("TERM"), enable_cpr=False)
@@ -99,7 +96,7 @@ def status_text(chat: Chat, width: int) -> str:
 
 
 class Paper(io.StringIO):
-    """A file that a console prints to. `written` is called when there is something to take."""
+    """A file to which a console prints. Calls `written` when there is something to take."""
 
     def __init__(self, encoding: str, written: Callable[[], None] = lambda: None) -> None:
         super().__init__(newline="")
@@ -108,7 +105,7 @@ class Paper(io.StringIO):
 
     @property
     def encoding(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """Rich draws with plain characters where it has no others."""
+        """With another encoding, rich would use only plain characters."""
         return self._encoding
 
     def isatty(self) -> bool:
@@ -130,7 +127,7 @@ def open_paper_console(paper: Paper) -> TerminalConsole:
 
 
 def spelling(stream: io.TextIOBase | None = None) -> Callable[[str], str]:
-    """Makes of a text what the terminal's encoding can say; widths are counted after it."""
+    """Replaces characters that the terminal's encoding lacks; widths are computed afterwards."""
     encoding = getattr(stream or sys.stdout, "encoding", None) or "utf-8"
     if encoding.lower().replace("-", "") in ("utf8", "utf16", "utf32"):
         return lambda text: text.encode("utf-8", "replace").decode() if not text.isascii() else text
@@ -211,13 +208,13 @@ class Screen:
             output=output,
             before_render=self._before_render,
         )
-        self._app.ttimeoutlen = 0.1  # after Esc: is it the beginning of another key?
+        self._app.ttimeoutlen = 0.1  # how long to wait after Esc for the rest of a key's sequence
         self._app.timeoutlen = 0.25
         self._app.key_processor.before_key_press += lambda _: self._panel.note_key()  # pyright: ignore[reportUnknownLambdaType]
         self._fit_console()
 
     async def run(self) -> None:
-        """Until the chat is left."""
+        """Run until the chat is left."""
         self._ready = True
         self._print()
         clock = asyncio.get_running_loop().create_task(self._tick())
@@ -237,19 +234,19 @@ class Screen:
         self._chat.leave(error)
 
     async def _tick(self) -> None:
-        """The clock in the status line, and the moment from which keys answer a question."""
+        """Updates the clock in the status line, and notices when keys may answer a question."""
         while True:
             await asyncio.sleep(0.2)
             if self._chat.works or self._chat.showing.teller.under_way:
                 self._app.invalidate()
 
     def interrupt(self) -> None:
-        """SIGINT, from whoever sends it: the terminal is raw, and its Ctrl-C is a key."""
+        """For SIGINT from another process: in a raw terminal, Ctrl-C is a key."""
         self._line.ctrl_c()
         self.changed()
 
     def close(self) -> None:
-        """What was printed last is written, however the chat has ended."""
+        """Write what was printed last, however the chat has ended."""
         text = self._spell(self._paper.take())
         if text:
             sys.stdout.write(text)
@@ -262,7 +259,7 @@ class Screen:
             self._printing = asyncio.get_running_loop().call_soon(self._print)
 
     def _print(self) -> None:
-        """In one step: the live part is taken away, text is written in its place, and it is drawn again below."""
+        """Do it in one step: remove the live part, write the text in its place, and draw the live part again below."""
         self._printing = None
         text = self._paper.take()
         if not text:
@@ -295,7 +292,7 @@ class Screen:
             self._app.layout.focus(wanted)
         height = self._app.layout.container.preferred_height(self._console.width, 1000).preferred
         if height < self._height:
-            self._app.renderer.erase()  # it would keep its height otherwise
+            self._app.renderer.erase()  # otherwise it would keep its height
         self._height = height
 
     # -- what is drawn

@@ -1,4 +1,5 @@
-"""What the chat makes of a conversation: what is over is told once, what is under way is kept for the live part of the screen."""
+"""How the chat shows a conversation: what is finished is printed once, what is in progress is kept for the live part of the
+screen."""
 
 import asyncio
 import time
@@ -37,11 +38,11 @@ QUESTION_DIFF_LINES = 120
 
 
 class Face(Protocol):
-    """The terminal, however capable it is."""
+    """A terminal of any kind."""
 
     @property
     def has_live_part(self) -> bool:
-        """Whether something can be shown that is drawn again as it changes."""
+        """Whether it can show something that is redrawn as it changes."""
         ...
 
     @property
@@ -50,22 +51,22 @@ class Face(Protocol):
         ...
 
     def changed(self) -> None:
-        """Something that is not printed looks different now: the status, a question, what is under way."""
+        """Something that is not printed has changed: the status, a question, or what is in progress."""
         ...
 
 
 class ShownQuestion:
     def __init__(self, question: Question, turn: str, asked_at: float, *, folded: bool = False) -> None:
         self.question = question
-        self.folded = folded  # not all that it is about was shown
+        self.folded = folded  # not everything in question was shown
         self.turn = turn
-        self.asked_at = asked_at  # an answer names it, so that it hits no later question
+        self.asked_at = asked_at  # the answer names it, so that it cannot answer a later question
         self.typed = TypedAnswers(question) if isinstance(question, UserInputAsked) else None
-        self.answered = False  # here; whether that counts, the log says
+        self.answered = False  # answered here; the log says whether that counts
 
 
 class Showing:
-    """Of one conversation. Implements what a following calls (`engine.following.Viewer`)."""
+    """Shows one conversation. Implements what a following calls (`engine.following.Viewer`)."""
 
     can_answer = True
 
@@ -83,12 +84,12 @@ class Showing:
         self.teller = ChatTeller(face.console, self.folds, cwd=handle.facts.cwd, has_live_part=face.has_live_part)
         self.questions: dict[str, ShownQuestion] = {}
         self.model = handle.setup().config.model
-        self.turn: str | None = None  # that is under way, as far as it was shown
+        self.turn: str | None = None  # the running turn, as far as it was shown
         self.turn_began = time.time()
         self.turn_tokens = 0
         self.usage = handle.facts.usage  # of the conversation, as far as it was shown
         self.plan: Entry | None = None
-        self.diffs: dict[str, int] = {}  # turns that changed files, and the last record of it
+        self.diffs: dict[str, int] = {}  # turns that changed files, each with its latest record of changes
         self.interrupting = False
         self.stopped = False
         self._face = face
@@ -96,11 +97,11 @@ class Showing:
         self._turn_seen = turn_seen
         self._turn_over = turn_over
         self._records = RecordTeller(self.teller, handle.facts.cwd)
-        self._shown_patches: set[str] = set()  # their questions have shown what they change
+        self._shown_patches: set[str] = set()  # whose changes were shown with their questions
         self._told_questions: list[Question] = []
         self._folded_questions: set[str] = set()
-        self._last_told = 0  # record
-        self._told: asyncio.Future[None] | None = None  # the next one, where somebody waits for it
+        self._last_told = 0  # the number of a record
+        self._told: asyncio.Future[None] | None = None  # for the next one, if somebody waits for it
 
     # -- called by the following
 
@@ -116,7 +117,7 @@ class Showing:
             self._face.changed()
 
     def question(self, question: Question, turn: str) -> None:
-        """May come again, and for what was answered long ago."""
+        """May come again, even for a question that was answered long ago."""
         if self.stopped or self.handle.open_question(question.call_id) != question:
             return
         self._tell_question(question)
@@ -131,7 +132,7 @@ class Showing:
             self._face.changed()
 
     def ended(self, ended: TurnEnded) -> None:
-        """No turn is waited for by this following: see `chat.Chat`."""
+        """This following waits for no turn: see `chat.Chat`."""
 
     def failed(self, error: BaseException) -> None:
         if not self.stopped:
@@ -140,7 +141,7 @@ class Showing:
     # -- keeping in step
 
     async def catch_up(self) -> None:
-        """Until all that is recorded so far is told. It is told once it is on disk; the facts of the handle have it sooner."""
+        """Wait until all records so far are shown. They are shown once they are on disk, which is later than the handle's facts."""
         last = self.handle.facts.last_seq
         while self._last_told < last and not self.stopped:
             if self._told is None:
@@ -148,7 +149,7 @@ class Showing:
             await asyncio.shield(self._told)
 
     def stop(self) -> None:
-        """Nothing more is told."""
+        """Show nothing more."""
         self.stopped = True
         self._note_told(self._last_told)
 
@@ -198,9 +199,9 @@ class Showing:
                 pass
 
     def _tell_question(self, question: Question) -> None:
-        """All that is asked about, first: what would be run or changed, then the question."""
+        """Show everything in question first: what would be run or changed, then the question."""
         if question in self._told_questions:
-            return  # asked again, because the process has changed that waits for the answer
+            return  # asked again, because another process now waits for the answer
         self._told_questions.append(question)
         if isinstance(question, PatchApprovalAsked):
             self._shown_patches.add(question.call_id)
@@ -212,7 +213,7 @@ class Showing:
         self.teller.question(question_text(question, self.handle.facts.cwd))
 
     def tell_all_of(self, asked: ShownQuestion) -> None:
-        """Again, with nothing folded."""
+        """Show it again, with nothing folded."""
         self.teller.shows_all = True
         try:
             self._told_questions.remove(asked.question)
@@ -242,7 +243,7 @@ class Showing:
         self._turn_over(ended.reason == "completed")
 
     def say(self, text: str) -> None:
-        """A word of ours, which nobody else sees."""
+        """Print words of ours, which no other viewer sees."""
         self.teller.notice(text)
         self._face.changed()
 

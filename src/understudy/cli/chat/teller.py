@@ -1,6 +1,6 @@
-"""A conversation told in the chat: answers as markdown, tool calls folded; what is under way is kept apart for the live part.
+"""Shows a conversation in the chat: answers as markdown, tool calls folded; what is in progress is kept for the live part.
 
-What was shown in part: each such piece has a number, by which all of it can be seen.
+Numbers each text that was shown only in part, so that all of it can be opened.
 """
 
 import time
@@ -24,16 +24,16 @@ from understudy.text import make_visible, quote_command
 @dataclass(frozen=True, slots=True)
 class Fold:
     number: int
-    seq: int  # the record that has all of it
+    seq: int  # the record that contains all of it
     title: str
 
 
 class Folds:
-    """Of one conversation. Only places in the log are kept: outputs may be large and many."""
+    """Those of one conversation. Keeps only positions in the log, because outputs may be large and many."""
 
     def __init__(self) -> None:
         self._folds: list[Fold] = []
-        self._opened = 0  # by the key, counted from the last
+        self._opened = 0  # opened by the key, counted from the last one
 
     def add(self, seq: int, title: str) -> Fold:
         fold = Fold(len(self._folds) + 1, seq, title)
@@ -45,7 +45,7 @@ class Folds:
         return self._folds[number - 1] if 0 < number <= len(self._folds) else None
 
     def next_to_open(self) -> Fold | None:
-        """The last one; asked again, the one before it."""
+        """The last one; when asked again, the one before it."""
         if self._opened >= len(self._folds):
             return None
         self._opened += 1
@@ -55,11 +55,11 @@ class Folds:
         return len(self._folds)
 
 
-HEAD, TAIL = 3, 2  # lines of an output that are shown where it has more
+HEAD, TAIL = 3, 2  # lines that are shown of a longer output
 DIFF_LINES = 30
 MOST_TYPED_LINES = 30
 LIVE_LINES = 3
-WIDEST = 110  # columns of running text: longer lines are hard to read
+WIDEST = 110  # columns of running text; longer lines are hard to read
 LONGEST_TITLE = 400
 
 
@@ -83,24 +83,25 @@ class UnderWay:
 
 
 class ChatTeller(Teller):
-    """`seq` is the record that is being told; `call_id` the call it belongs to, if any."""
+    """`seq` is the record being shown; `call_id` the call that it belongs to, if any."""
 
     def __init__(self, console: Console, folds: Folds, *, cwd: str, has_live_part: bool = True) -> None:
-        """`has_live_part`: what is under way can be seen there, and is printed when it is over; else its beginning is printed."""
+        """`has_live_part`: what is in progress is visible there, and printed when it ends; otherwise its beginning is printed,
+        too."""
         super().__init__(console, cwd=cwd)
         self._has_live_part = has_live_part
         self._begun = True  # a header was printed before it
         self.under_way: dict[str, UnderWay] = {}
         self.seq = 0
         self.call_id = ""
-        self.shows_all = False  # nothing is folded
+        self.shows_all = False  # fold nothing
         self._folds = folds
         self._answer: MarkdownStream | None = None
         self._answer_begun = False
         self._thought = ""
 
     def expect(self, entry: Entry, title: str) -> None:
-        """The end of a command or call is told next, alone: its beginning, which says what it was, is not."""
+        """Only the end of a command or call comes next, without its beginning, which would say what it was."""
         self.seq = entry.seq
         match entry.record:
             case CommandEnded(call_id=call_id):
@@ -114,7 +115,7 @@ class ChatTeller(Teller):
     # -- words
 
     def user(self, text: str) -> None:
-        """All of what was typed; of a long paste, its beginning and its end."""
+        """What was typed; of a long paste, its beginning and end."""
         lines = clean_lines(text.strip("\n"))
         if len(lines) <= MOST_TYPED_LINES or self.shows_all:
             super().user(text)
@@ -133,7 +134,7 @@ class ChatTeller(Teller):
         self._print_blocks(self._answer.feed(text))
 
     def withdraw(self) -> None:
-        """What was shown of an answer does not count."""
+        """Parts of an answer that were shown no longer count."""
         if self._answer is not None:
             self._end_answer()
             self.console.print(Text("  └ withdrawn: the answer begins anew", "dim"))
@@ -154,7 +155,7 @@ class ChatTeller(Teller):
                 self.console.print(Text.assemble(first, line), soft_wrap=True)
 
     def _lines_of(self, block: Block) -> list[Text]:
-        """As they fit the terminal, without the blanks that would fill each row."""
+        """As they fit the terminal, without blanks at the end of each row."""
         options = self.console.options.update(width=max(min(self.console.width, WIDEST) - 2, 10))
         lines = self.console.render_lines(block, options, pad=False)
         texts = [_as_text(line) for line in lines]
@@ -212,7 +213,7 @@ class ChatTeller(Teller):
             self._head(known)
 
     def leave_running(self, call_id: str) -> None:
-        """The model goes on while the command does: it is told now, and again with its output when it ends."""
+        """The model continues while the command runs: show it now, and again with its output when it ends."""
         known = self.under_way.get(call_id)
         if known is not None and known.session is not None:
             if not known.printed:
@@ -220,7 +221,7 @@ class ChatTeller(Teller):
             self.console.print(Text(f"  └ goes on, as session {known.session}", "dim"))
 
     def _head(self, known: UnderWay) -> None:
-        """Of a command or call, cut where it is very long: a question about it has shown all of it."""
+        """The heading of a command or call, shortened if very long: a question about it has shown all of it."""
         title = known.title
         if len(title) > LONGEST_TITLE and not self.shows_all:
             title = title[:LONGEST_TITLE] + "…"
@@ -247,7 +248,7 @@ class ChatTeller(Teller):
             self.change(path, change, DIFF_LINES)
 
     def change(self, path: str, change: FileChange, most: int, *, exact: bool = False) -> None:
-        """`exact`: what a terminal would not show is made visible, for whoever has to decide about it."""
+        """`exact`: make invisible characters visible, for a person who has to decide about it."""
         verb, lines = diff_of(change)
         if exact:
             lines = _exact_lines(change)
@@ -266,7 +267,7 @@ class ChatTeller(Teller):
             self.console.print(Text(f"  … {count(len(lines) - len(shown), 'more line')} · /show {number}", "dim"))
 
     def turn_diff(self, unified_diff: str) -> None:
-        """What a turn changed, file by file."""
+        """What a turn has changed, file by file."""
         for path, lines in split_diff(unified_diff):
             added, removed = (sum(line.startswith(sign) for line in lines) for sign in "+-")
             title = f"{self._shown(path)} (+{added} -{removed})"
@@ -282,7 +283,7 @@ class ChatTeller(Teller):
     # -- the live part
 
     def live(self, console: Console, most: int) -> list[Text]:
-        """What is not finished, in as many lines at most."""
+        """What is in progress, in at most `most` lines."""
         width = max(console.width - 1, 8)
         rows: list[Text] = []
         if self._thought.strip():
@@ -299,7 +300,7 @@ class ChatTeller(Teller):
 
 
 def split_diff(unified_diff: str) -> list[tuple[str, list[str]]]:
-    """The files with their hunks. What git says about them besides is left out, except where there is nothing else."""
+    """The files with their hunks. Other lines of git are left out, unless there is nothing else."""
     files: list[tuple[str, list[str]]] = []
     in_hunk = False
     for line in clean_lines(unified_diff):

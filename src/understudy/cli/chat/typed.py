@@ -1,4 +1,4 @@
-"""What was typed: a slash command, or a message, with long pastes put back in their places and images found by their names."""
+"""Parses what was typed: a slash command, or a message in which long pastes are restored and images are found by their names."""
 
 import difflib
 import os
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 class Slash:
     name: str
     about: str
-    words: str = ""  # what may follow
+    words: str = ""  # what follows the command
     aliases: tuple[str, ...] = ()
 
 
@@ -47,7 +47,7 @@ class Called:
     def words(self) -> list[str]:
         try:
             return shlex.split(self.rest)
-        except ValueError:  # a quote that is not closed
+        except ValueError:  # an unclosed quote
             return self.rest.split()
 
 
@@ -56,7 +56,7 @@ class UnknownSlash(Exception):
 
 
 def read_slash(line: str, own: Callable[[], Collection[str]] = tuple) -> Called | None:
-    """None: it is a message. A path such as /etc/hosts is one too, and what calls one of the user's `own` commands.
+    """None: it is a message. So is a path such as /etc/hosts, and a call of one of the user's `own` commands.
 
     Raises `UnknownSlash`.
     """
@@ -99,13 +99,13 @@ _NAMED = re.compile(r"(?:^|(?<=[\s(\"']))@(?:\"([^\"\n]+)\"|([^\s\"]+))")
 
 
 class Pastes:
-    """Texts that are too long to look at stand as one mark in the line that is being typed."""
+    """Shows each long text in the input line as a single mark."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []
 
     def take(self, text: str) -> str:
-        """What is put into the line for it."""
+        """The text for the line in its place."""
         text = text.replace("\r\n", "\n").replace("\r", "\n")
         if (path := image_path(text)) is not None:
             return f'@"{path}" ' if re.search(r"\s", path) else f"@{path} "
@@ -125,7 +125,7 @@ class Pastes:
 
 
 def image_path(text: str) -> str | None:
-    """The path of an image, as terminals paste it when a file is dropped on them: quoted, or with backslashes."""
+    """The path of an image, as terminals paste a dropped file: in quotes, or with backslashes."""
     text = text.strip()
     if not text.lower().rstrip("'\"").endswith(IMAGES) or "\n" in text or len(text) > 4096:
         return None
@@ -141,7 +141,7 @@ def image_path(text: str) -> str | None:
 
 
 def named_images(text: str, cwd: str) -> list[str]:
-    """Paths of the images that a message names by `@`."""
+    """Paths of images that a message names by `@`."""
     paths: list[str] = []
     for found in _NAMED.finditer(text):
         name = found[1] or found[2].rstrip(".,;:!?)")

@@ -1,4 +1,4 @@
-"""`understudy config get|set|check|sample`: the user's config.toml, read, changed in one place, and examined."""
+"""`understudy config get|set|check|sample`: reads the user's config.toml, changes one place in it, and checks it."""
 
 import json
 import os
@@ -84,7 +84,7 @@ def make_lines(text: str) -> str:
 
 
 def masked(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """With every key, token and password left out, wherever it stands."""
+    """Without any key, token or password, at any depth."""
     return _masked(tree, without_secrets(dict(tree)))
 
 
@@ -130,7 +130,7 @@ def _set(options: Namespace) -> int:
 
 
 def _given(value: str) -> str:
-    """`-` reads it from standard input: arguments can be seen by everybody on the machine."""
+    """`-` reads it from standard input, because everybody on the machine can see arguments."""
     if value != "-":
         return value
     read = sys.stdin.read(MOST_READ)
@@ -140,7 +140,7 @@ def _given(value: str) -> str:
 
 
 def _complaint(key: str, value: Any) -> str:
-    """What is wrong with the key itself, as the end of a sentence; empty where it is known."""
+    """What is wrong with the key itself, as the end of a sentence; empty if it is known."""
     tree: Any = value
     for name in reversed(split_key(key)):
         tree = {name: tree}
@@ -183,7 +183,7 @@ def _problems(path: Path, text: str) -> list[ConfigProblem]:
 
 
 def _use(config: Config) -> None:
-    """The tables that models and policy read. Raises `ConfigError`."""
+    """Use the tables as models and policy do. Raises `ConfigError`."""
     source = "config.toml"
     try:
         parse_rules(config.policy_rules, source=source, home=os.environ.get("HOME", ""))

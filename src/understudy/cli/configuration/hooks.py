@@ -1,4 +1,4 @@
-"""`understudy hooks`: the hooks of a folder listed, tried, and trusted one by one."""
+"""`understudy hooks`: lists the hooks of a folder, tries them, and trusts them one by one."""
 
 import asyncio
 import json
@@ -138,7 +138,7 @@ def _input(name: str | None) -> dict[str, Any]:
 
 
 def _as_own(hook: Hook, config: Config) -> Hook:
-    """Outside the user's own folders it is a project's: it runs in the sandbox."""
+    """Outside the user's own folders a hook counts as a project's and runs in the sandbox."""
     path = os.path.realpath(hook.file.path)
     homes = (str(config.home), f"{user_home(os.environ)}/.claude")
     if any(is_within(path, os.path.realpath(home)) for home in homes):

@@ -1,4 +1,4 @@
-"""`understudy login` and `logout`: keep an API key for a provider, say which are kept, and forget one."""
+"""`understudy login` and `logout`: store an API key for a provider, list the stored keys, and forget one."""
 
 import os
 import sys
@@ -18,11 +18,11 @@ from understudy.models.provider_keys import LONGEST, ProviderKeys, key_problem
 from understudy.models.providers import UNADDRESSED, Provider, find_provider
 
 STORE_KEY = "cli_auth_credentials_store"
-SHOWN_FROM = 13  # shorter ones are not shown at all
+SHOWN_FROM = 13  # shorter keys are not shown at all
 
 _ADDRESSED = {
     row.address_variable: "http://localhost" for row in BUILT_IN if row.address_variable and not row.base_url
-}  # whose is not asked for here
+}  # providers for which this does not ask
 
 
 def run(options: Namespace) -> int:
@@ -67,7 +67,7 @@ def _tables(home: Path) -> dict[str, Any]:
 
 
 def _store(home: Path) -> CredentialsStore:
-    """Raises `ConfigError` for a value that is none."""
+    """Raises `ConfigError` for an invalid value."""
     value = read_config_file(home).tree.get(STORE_KEY, "file")
     if value not in get_args(CredentialsStore):
         known = ", ".join(f'"{name}"' for name in get_args(CredentialsStore))
@@ -85,7 +85,7 @@ def _read_key(provider: Provider, *, from_input: bool) -> str:
             sys.stderr.write("\n")
             return ""
         except UnicodeDecodeError:
-            return "\N{REPLACEMENT CHARACTER}"  # which is in no key
+            return "\N{REPLACEMENT CHARACTER}"  # no key contains it
     return sys.stdin.read(LONGEST + 2).strip()
 
 
@@ -108,7 +108,7 @@ def _log_out(options: Namespace, keys: ProviderKeys) -> int:
 
 
 def _tell_status(home: Path, keys: ProviderKeys) -> int:
-    """Exit code 1 if there is no key for any provider, as scripts ask it."""
+    """Exit code 1 if there is no key for any provider, for use in scripts."""
     stored, tables = keys.stored().providers(), _tables(home)
     built_in = {row.id for row in BUILT_IN if row.env_key or row.id == "openai"}
     credentials = Credentials(os.environ, home)
@@ -138,5 +138,5 @@ def _tell_status(home: Path, keys: ProviderKeys) -> int:
 
 
 def masked(key: str) -> str:
-    """Enough of a key to know it by."""
+    """Enough of a key to recognize it."""
     return "***" if len(key) <= SHOWN_FROM else f"{key[:8]}***{key[-5:]}"

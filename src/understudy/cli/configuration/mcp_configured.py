@@ -1,6 +1,6 @@
-"""`understudy mcp list`, `add` and `remove`: the servers whose tools the model is offered, as config.toml has them.
+"""`understudy mcp list`, `add` and `remove`: the servers in config.toml whose tools the model is offered.
 
-What is shown of an MCP server's settings: everything but secrets. Of variables and headers only the names are told.
+Shows their settings without secrets: of variables and headers only the names.
 """
 
 import difflib
@@ -35,7 +35,7 @@ from understudy.text import quote_command
 class ListedServer(msgspec.Struct, frozen=True):
     name: str
     enabled: bool
-    origin: str  # `config.toml`, `project`, or `settings`: a profile or `-c`
+    origin: str  # `config.toml`, `project`, or `settings` (a profile or `-c`)
     problem: str | None
     command: str | None
     args: tuple[str, ...]
@@ -82,14 +82,14 @@ def listed_server(server: McpServer, *, enabled: bool, origin: str) -> ListedSer
 
 
 def _shown_arguments(server: McpServer) -> tuple[str, ...]:
-    """Without what follows `--token` and the like, and without values that are plainly tokens or stand in `env` too."""
+    """Without what follows `--token` and the like, without values that look like tokens or are also in `env`."""
     words: list[Any] = without_secrets({"args": list(server.args)})["args"]
     pattern = secret_pattern(server.env.values())
     return tuple(pattern.sub(REDACTED, word) for word in words)
 
 
 def shown_address(url: str) -> str:
-    """Without a password and without the values of a query, which is where services put their keys."""
+    """Without a password, and without the query's values, in which services put keys."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -247,7 +247,7 @@ def _servers_in(tree: Tree) -> Mapping[str, Any]:
 
 
 def _with_sandboxed(text: str, name: str, *, sandboxed: bool) -> str:
-    """With the server among those of `understudy.mcp.sandboxed`, or not. `*` there means all of them, and stays."""
+    """Add the server to `understudy.mcp.sandboxed`, or remove it. `*` there means all servers, and stays."""
     listed = TreeReader(tomllib.loads(text)).texts(".".join(_SANDBOXED)) or ()
     if (name in listed) is sandboxed or ("*" in listed and sandboxed):
         return text

@@ -1,4 +1,4 @@
-"""`understudy mcp login NAME` and `logout NAME`: OAuth for MCP servers that are addresses."""
+"""`understudy mcp login NAME` and `logout NAME`: OAuth for MCP servers with an address."""
 
 import asyncio
 import difflib
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 LOGIN_SECONDS = 600.0  # for the person in the browser
 ANSWER_SECONDS = 30.0
-BROWSER_SECONDS = 3.0  # after which one that has not ended is taken for open
+BROWSER_SECONDS = 3.0  # if it has not ended by then, it counts as opened
 HEAD_BYTES = 16 * 1024
 LONGEST_REASON = 500
 _DONE = "You are logged in. This window can be closed."
@@ -90,7 +90,7 @@ def _check(server: McpServer) -> None:
 
 
 async def _log_in(config: Config, url: str, options: Namespace) -> bool:
-    """Whether it wanted one. Raises `BadRequest` that says why it did not succeed."""
+    """Whether it wanted a login. Raises `BadRequest` that says why that failed."""
     import httpx2
     from mcp.client.auth import OAuthFlowError
     from mcp.shared.auth import OAuthClientInformationFull
@@ -98,7 +98,7 @@ async def _log_in(config: Config, url: str, options: Namespace) -> bool:
 
     from understudy.tools.mcp.login import Kept, StoredLogin
 
-    for name in ("mcp", "httpx2", "httpcore2"):  # their texts may hold what is secret
+    for name in ("mcp", "httpx2", "httpcore2"):  # their log messages may contain secrets
         logging.getLogger(name).setLevel(logging.CRITICAL)
     kept = Kept(config.state_dir, url)
     async with _waiting(options.port) as waiting:
@@ -144,7 +144,7 @@ async def _show(address: str, *, opens: bool) -> None:
 
 
 async def _open_browser(address: str) -> bool:
-    """Some browsers are waited for until they end, and have to be answered meanwhile."""
+    """Some browsers run until they are closed, and need answers meanwhile."""
     loop = asyncio.get_running_loop()
     told: asyncio.Future[bool] = loop.create_future()
 
@@ -169,7 +169,7 @@ async def _open_browser(address: str) -> bool:
 
 
 class _Waiting:
-    """Where the browser comes back to."""
+    """Waits for the browser to come back."""
 
     def __init__(self) -> None:
         self.address = ""
@@ -177,7 +177,8 @@ class _Waiting:
         self._came: asyncio.Future[AuthorizationCodeResult] = asyncio.get_running_loop().create_future()
 
     def expect(self, address: str) -> None:
-        """Whoever comes back from there. Any page can send a browser here, and would otherwise end the login of this person."""
+        """Accept only the browser that comes back with this state. Any page can send a browser here and would otherwise end this
+        login."""
         self._state = next(iter(parse_qs(urlsplit(address).query).get("state", ())), "")
 
     async def answer(self) -> "AuthorizationCodeResult":
@@ -202,7 +203,7 @@ class _Waiting:
             writer.close()
 
     def _take(self, target: str) -> tuple[bytes, str]:
-        """What the browser is told. What comes without the state that was sent is nobody's. Raises `ValueError`."""
+        """The answer for the browser. Requests without the state that we sent are ignored. Raises `ValueError`."""
         from mcp.shared.auth import AuthorizationCodeResult
 
         parts = urlsplit(target)
@@ -220,7 +221,7 @@ class _Waiting:
 
 @asynccontextmanager
 async def _waiting(port: int) -> AsyncGenerator[_Waiting]:
-    """Raises `BadRequest` where the port is not free."""
+    """Raises `BadRequest` if the port is not free."""
     waiting = _Waiting()
     try:
         server = await asyncio.start_server(waiting.serve, "127.0.0.1", port, limit=HEAD_BYTES)

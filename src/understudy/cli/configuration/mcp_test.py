@@ -80,7 +80,7 @@ def run(options: Namespace) -> int:
 
 
 def _chosen(config: Config, names: Sequence[str]) -> tuple[McpServer, ...]:
-    """A server that is not enabled may be tested too, by its name."""
+    """A disabled server can be tested, too, by its name."""
     if not names:
         return config.mcp_servers
     known = {server.name: server for server in (*config.mcp_servers, *config.disabled_servers)}
@@ -93,7 +93,7 @@ def _chosen(config: Config, names: Sequence[str]) -> tuple[McpServer, ...]:
 
 
 async def _test(config: Config, chosen: tuple[McpServer, ...], private_tmp: Path, *, quiet: bool) -> list[TestedServer] | None:
-    """None when the person at the terminal ended it. Each is told of as soon as it is ready or has failed."""
+    """None if the person ended it. Reports each server as soon as it is ready or has failed."""
     testing = asyncio.ensure_future(_test_all(config, chosen, private_tmp, quiet=quiet))
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -148,7 +148,7 @@ def _tested(server: "Server", servers: "Servers", seconds: float) -> TestedServe
 
 
 def _warnings(settings: McpServer, tools: Sequence[str]) -> Iterator[str]:
-    """Only of tools that are offered: those that it has besides are not told to us."""
+    """Only about tools that are offered: we are not told of the others."""
     for name in settings.enabled_tools or ():
         if name not in tools and name not in settings.disabled_tools:
             yield f"`enabled_tools` names `{name}`, which it does not have"

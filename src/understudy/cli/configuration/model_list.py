@@ -1,4 +1,4 @@
-"""`understudy model list`: the models of a provider, and what is known of each."""
+"""`understudy model list`: the models of a provider, and what is known about each."""
 
 import os
 import sys
@@ -26,7 +26,7 @@ from understudy.protocol.records import Overrides
 
 SECONDS = 5.0
 ANY_MODEL = "none"
-# Parts of the names of models that answer with something else than text, or to something else than a conversation.
+# Parts of names of models that do not answer with text, or do not hold conversations.
 NOT_FOR_TALKING = (
     "embed", "tts", "whisper", "dall-e", "moderation", "image", "audio", "realtime", "transcribe", "sora", "imagen", "veo",
     "rerank", "babbage", "davinci", "voxtral", "ocr",
@@ -35,7 +35,7 @@ NOT_FOR_TALKING = (
 
 class Row(msgspec.Struct, frozen=True):
     id: str
-    current: bool  # the configuration names it, or it is the default
+    current: bool  # configured, or the default
     context_window: int | None
     max_output: int | None
     reasoning: str | None
@@ -66,7 +66,7 @@ def run(options: Namespace) -> int:
 
 
 def _read(options: Namespace) -> Config:
-    """Without a model, too: whoever asks for the list may not have chosen one."""
+    """Works without a model, because whoever asks for the list may not have chosen one."""
     provider = [("model_provider", options.provider)] if options.provider else []
     flags = [*provider, ("model", "")] if options.provider else []
     try:
@@ -76,7 +76,7 @@ def _read(options: Namespace) -> Config:
 
 
 def _listed(config: Config, *, offline: bool) -> tuple[list[ListedModel], str | None]:
-    """Those that the provider names; where it cannot be asked, those of the table, and why."""
+    """The models that the provider lists; if it cannot be asked, those of our table, and why."""
     if config.model_provider in UNADDRESSED:
         return [ListedModel(config.model)], None
     row = BY_ID.get(config.model_provider)

@@ -1,3 +1,1 @@
-"""Commands about conversations that are there: list, show, search, resume, rename, undo, answer, export, import, back up,
-verify.
-"""
+"""Commands about existing conversations: list, show, search, resume, rename, undo, answer, export, import, back up, verify."""

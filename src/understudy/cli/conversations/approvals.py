@@ -1,6 +1,4 @@
-"""`understudy approvals`: the questions of all conversations that wait for an answer, and answering one, whose turn then runs to
-the end.
-"""
+"""`understudy approvals`: lists the open questions of all conversations, and answers one, after which its turn runs to the end."""
 
 import asyncio
 import json
@@ -52,7 +50,7 @@ class Answered(msgspec.Struct, frozen=True):
     conversation_id: str
     call_id: str
     outcome: Outcome
-    turn: TurnState | None = None  # what became of a turn that was taken up here
+    turn: TurnState | None = None  # what became of a turn that this process continued
 
     def as_json(self) -> dict[str, Any]:
         told = {"conversation_id": self.conversation_id, "call_id": self.call_id, "outcome": self.outcome}
@@ -60,9 +58,9 @@ class Answered(msgspec.Struct, frozen=True):
 
 
 async def answer(engine: Engine, asked: OpenQuestion, op: Decide, *, quiet: bool = False) -> Answered:
-    """Returns once it is known whether the answer counts, and once a turn that was taken up for it is over.
+    """Returns once it is known whether the answer counts, and once a turn that was continued for it has ended.
 
-    Raises `AgentError` where it is not taken.
+    Raises `AgentError` if it is not accepted.
     """
     handle = await engine.find(LOCAL, asked.conversation_id)
     viewer = _Taken(handle, asked.asked_at, quiet=quiet)
@@ -95,10 +93,10 @@ def _say(text: str) -> None:
 
 
 class _Taken(PersonViewer):
-    """Tells of the turn once it is known to run here. A question after the one that was answered is left open."""
+    """Shows the turn once it is known to run here. A question after the answered one is left open."""
 
     def __init__(self, handle: Handle, answered: float, *, quiet: bool) -> None:
-        """`answered`: when the question was put that is answered. A later one may have the same id."""
+        """`answered`: the time of the question that is answered. A later question may have the same id."""
         super().__init__(handle, can_ask=False)
         self.turn: TurnState | None = None
         self._answered = answered
@@ -133,7 +131,7 @@ class _Taken(PersonViewer):
         super().ended(ended)
 
     def _leave_if_it_waits(self) -> None:
-        """Nothing of the turn is under way, and a question is open: it can wait without this process."""
+        """Nothing of the turn is in progress and a question is open, so it can wait without this process."""
         facts = self.handle.facts
         waits = any(facts.asked_at.get(call_id) != self._answered for call_id in facts.questions)
         if self._held is None and waits and not self.handle.under_way() and not self.exit_code.done():
@@ -147,11 +145,11 @@ class _Taken(PersonViewer):
 
 
 async def put_to_person(engine: Engine, asked: OpenQuestion) -> bool:
-    """Show a question and take the answer. False when the person has left."""
+    """Show a question and read the answer. False if the person has left."""
     console = open_console()
     handle = await engine.find(LOCAL, asked.conversation_id)
     if handle.open_question(asked.question.call_id) != asked.question:
-        return True  # answered while another one was looked at
+        return True  # answered while another question was shown
     print_question(console, asked)
     watcher = _Closing(asked)
     following = handle.follow(watcher)
@@ -176,7 +174,7 @@ async def put_to_person(engine: Engine, asked: OpenQuestion) -> bool:
 
 
 class _Closing(QuietViewer):
-    """Waits for somebody else to answer."""
+    """Notices when somebody else answers."""
 
     def __init__(self, asked: OpenQuestion) -> None:
         self.closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -192,7 +190,7 @@ class _Closing(QuietViewer):
 
 
 async def _typed(console: Any, watcher: _Closing, asked: OpenQuestion) -> Decide | Literal["left", "closed"] | None:
-    """What the model wants to know. None: nothing was answered, so it is left open."""
+    """Answers to what the model wants to know. None: nothing was answered, so it stays open."""
     assert isinstance(asked.question, UserInputAsked)
     typed = TypedAnswers(asked.question)
     while True:
@@ -207,7 +205,7 @@ async def _typed(console: Any, watcher: _Closing, asked: OpenQuestion) -> Decide
 
 
 async def _decision(console: Any, watcher: _Closing, asked: OpenQuestion) -> Decide | Literal["left", "closed"] | None:
-    """None: it is left open."""
+    """None: it stays open."""
     while True:
         console.print(PROMPT, end="", soft_wrap=True, markup=False, highlight=False)
         console.file.flush()
@@ -226,7 +224,7 @@ async def _decision(console: Any, watcher: _Closing, asked: OpenQuestion) -> Dec
 
 
 async def _line_or(closed: "asyncio.Future[None]") -> str | None:
-    """What is typed next, empty at the end of input; None once there is nothing to answer any more."""
+    """The next input, empty at the end of input; None if there is nothing left to answer."""
     loop = asyncio.get_running_loop()
     typed: asyncio.Future[str] = loop.create_future()
 
@@ -247,14 +245,14 @@ async def _line_or(closed: "asyncio.Future[None]") -> str | None:
 
 
 NONE = "No question waits for an answer."
-MOST_CHARACTERS = 2_000  # of a word to the model
+MOST_CHARACTERS = 2_000  # of words for the model
 
 _DECISIONS: dict[str, Decision] = {"yes": "approved", "session": "approved_for_session", "no": "denied", "abort": "abort"}
 
 
 def run(options: Namespace) -> int:
     log_warnings()
-    hide_memory()  # a turn that a crash left waiting goes on here, and its commands may run outside the sandbox
+    hide_memory()  # a turn that a crash left waiting continues here, and its commands may run outside the sandbox
     if options.action == "answer":
         _check(options)
         return wait_for(lambda: _answer(options))
@@ -291,7 +289,7 @@ def _print_list(questions: Sequence[OpenQuestion], *, json_wanted: bool) -> int:
 
 
 async def _put_each() -> int:
-    """One after the other, to whoever sits at the terminal."""
+    """One after the other, to the person at the terminal."""
     engine = Engine()
     try:
         questions = await open_questions(engine, LOCAL)
@@ -332,7 +330,7 @@ async def _answer(options: Namespace) -> int:
 
 
 def _op(found: OpenQuestion, options: Namespace) -> Decide:
-    """Raises `BadRequest` where it does not fit to what is asked."""
+    """Raises `BadRequest` if it does not fit the question."""
     if not isinstance(found.question, UserInputAsked):
         if options.answer in _DECISIONS:
             return decision_on(found, _DECISIONS[options.answer], options.word or "")
@@ -344,7 +342,7 @@ def _op(found: OpenQuestion, options: Namespace) -> Decide:
 
 
 def _read_words(asked: UserInputAsked, words: Sequence[str]) -> Answers:
-    """`ID=ANSWER` for each question, or an answer alone where one is asked. Raises `BadRequest`."""
+    """`ID=ANSWER` for each question, or only an answer if there is one question. Raises `BadRequest`."""
     names = {question.id: question for question in asked.questions}
     given: dict[str, str] = {}
     for word in words:
@@ -365,7 +363,7 @@ def _read_words(asked: UserInputAsked, words: Sequence[str]) -> Answers:
 
 
 def find_question(questions: Sequence[OpenQuestion], spelled: str, conversation: str | None) -> OpenQuestion:
-    """By call id, by its first characters, or by the conversation's id where that has one question. Raises `BadRequest`."""
+    """By call id, by its first characters, or by the id of a conversation with a single question. Raises `BadRequest`."""
     if conversation is not None:
         questions = [each for each in questions if each.conversation_id.startswith(conversation)]
     by_id = [each for each in questions if each.question.call_id == spelled]

@@ -28,7 +28,7 @@ from understudy.store.lookup import find_id
 from understudy.store.opening import store_exists
 
 PAGE = 200
-ENDING_SECONDS = 10.0  # until another process has ended the commands that it keeps a conversation for
+ENDING_SECONDS = 10.0  # time for another process to end the commands for which it keeps a conversation
 
 Row = tuple[Listed, Status, GoingOn]
 
@@ -77,7 +77,7 @@ def _list(options: Namespace) -> int:
 
 
 def _print_json(options: Namespace) -> int:
-    """A page at a time, however many there are."""
+    """Page by page, however many there are."""
     if store_exists(home()):
         wait_for(lambda: _print_rows(options.limit, options.archived))
     else:
@@ -163,8 +163,8 @@ async def _forget(listed: Listed) -> None:
 
 
 async def _forget_elsewhere(log: Store, listed: Listed, where: Elsewhere) -> None:
-    """Its worker does it. Without a worker it is deleted here, unless another process of that host has it; should the worker
-    come back, the database refuses what it writes.
+    """Its worker does it. Without a worker it is deleted here, unless another process of that host has it. If the worker comes
+    back, the database refuses its writes.
     """
     name = listed.conversation_id
     if not where.alive and await log.holder(name) is None:
@@ -184,7 +184,7 @@ async def _forget_elsewhere(log: Store, listed: Listed, where: Elsewhere) -> Non
 
 
 async def _claim_from_commands(log: Store, conversation_id: ConversationId) -> Claim | Holder:
-    """Another process has it only for commands that outlive their turns: it is asked to end them."""
+    """Another process keeps it only for commands that outlive their turns, so ask it to end them."""
     await write(lambda done: log.post(conversation_id, Delete(), done))
     give_up = time.monotonic() + ENDING_SECONDS
     while (  # noqa: ASYNC110  # nothing tells of it
@@ -220,7 +220,7 @@ async def _rename(spelled: str, title: str) -> str:
 
 
 def run_undo(options: Namespace) -> int:
-    """0 where all of it was taken back."""
+    """Exit code 0 if everything was undone."""
     settle_words(options, "undo", after="turn")
     log_warnings()
     ended = asyncio.run(_undo(options))

@@ -1,4 +1,4 @@
-"""Files that commands write: whole or not at all, readable by their owner only, and never through a link or over a device."""
+"""Files that commands write: as a whole or not at all, readable only by their owner, and never through a link or onto a device."""
 
 import fcntl
 import glob
@@ -45,13 +45,13 @@ def _refuse(place: Path, target: Path, *, may_replace: bool) -> None:
 
 
 def _place_of(target: Path) -> Path:
-    """Where it really is. A link on the way that an agent or a repository may have made leads nowhere. Raises `BadRequest`."""
+    """Its real path. Links that an agent or a repository may have made are not followed. Raises `BadRequest`."""
     here = os.getcwd()
     roots = () if here in ("/", os.path.expanduser("~")) else (here,)
     try:
         parent = follow_links(str(here / target.parent), lambda folder: is_in(folder, roots) or is_in_repository(folder))
     except FileNotFoundError:
-        return target  # what is missing is told later
+        return target  # missing folders are reported later
     except (OSError, ValueError) as error:
         raise BadRequest(f"cannot write {target}: {_reason(error)}") from None
     return Path(*parent, target.name)
@@ -59,9 +59,9 @@ def _place_of(target: Path) -> Path:
 
 @contextmanager
 def new_file(target: Path, *, may_replace: bool) -> Generator[Path]:
-    """An empty file beside the target, which takes its place when the block ends well. Raises `BadRequest`.
+    """An empty file beside the target, which replaces it when the block ends well. Raises `BadRequest`.
 
-    What an earlier run left beside it when it was killed is removed.
+    Removes what an earlier run left there when it was killed.
     """
     place = _place_of(target)
     _refuse(place, target, may_replace=may_replace)
@@ -82,25 +82,25 @@ def new_file(target: Path, *, may_replace: bool) -> Generator[Path]:
 
 
 def _created(part: Path) -> BinaryIO:
-    """Its lock says that somebody is at work here."""
+    """Its lock shows that somebody is writing it."""
     while True:
         file = open(os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600), "rb")  # noqa: SIM115
         _lock(file.fileno())
         if os.fstat(file.fileno()).st_nlink:
             return file
-        file.close()  # taken for abandoned by another run, before it was locked
+        file.close()  # another run took it for abandoned before it was locked
 
 
 def _put_in_place(part: Path, place: Path, target: Path, *, may_replace: bool) -> None:
-    _refuse(place, target, may_replace=may_replace)  # it may be another thing by now
+    _refuse(place, target, may_replace=may_replace)  # it may be something else by now
     if may_replace:
         os.replace(part, place)
         return
     try:
-        os.link(part, place)  # fails where something is there, which a rename would not
+        os.link(part, place)  # fails if the file exists; a rename would not
     except FileExistsError:
         raise BadRequest(f"{target} is there already and is not overwritten; name another file") from None
-    except OSError:  # a file system without hard links
+    except OSError:  # the file system has no hard links
         os.rename(part, place)
 
 
@@ -117,7 +117,7 @@ def _remove_abandoned(target: Path, ours: Path) -> None:
 
 
 def _lock(descriptor: int) -> bool:
-    """False where another process has it. The kernel frees it when its holder is gone."""
+    """False if another process has the lock. The kernel frees it when its holder ends."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -132,7 +132,7 @@ def _remove(part: Path) -> None:
 
 
 def _short(name: str) -> str:
-    return name[:40]  # a name may have 255 bytes, and ours has more than the target's
+    return name[:40]  # names can have 255 bytes, and ours is longer than the target's
 
 
 def _reason(error: OSError | ValueError) -> str:

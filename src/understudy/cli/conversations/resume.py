@@ -1,4 +1,4 @@
-"""`understudy resume`: one more turn of a conversation, from the terminal."""
+"""`understudy resume`: runs one more turn of a conversation in the terminal."""
 
 import asyncio
 import signal
@@ -25,7 +25,7 @@ COMPACT = "/compact"
 def run(options: Namespace) -> int:
     settle_words(options, options.command, after="prompt")
     log_warnings()
-    hide_memory()  # the environment holds keys, and commands may run outside the sandbox
+    hide_memory()  # the environment contains keys, and commands may run outside the sandbox
     prompt = sys.stdin.read() if options.prompt == "-" else options.prompt
     if prompt is not None and not prompt.strip():
         raise BadRequest("there is nothing to say: the prompt is empty")
@@ -54,7 +54,7 @@ async def _go_on(options: Namespace, prompt: str | None) -> int:
 
 
 async def _compact(handle: Handle, viewer: TerminalViewer) -> None:
-    """Have the model sum up what was before, in a turn of its own or in the one that runs."""
+    """Have the model summarize the past, in a turn of its own or in the running one."""
     compacting = await handle.compact()
     turn = compacting.turn or handle.facts.turn
     if turn is None:
@@ -63,7 +63,7 @@ async def _compact(handle: Handle, viewer: TerminalViewer) -> None:
 
 
 async def _take_up(engine: Engine, handle: Handle, viewer: TerminalViewer) -> None:
-    """Continue the turn that waits for an answer, or watch the one that runs in another process."""
+    """Continue the turn that waits for an answer, or watch the one that another process runs."""
     turn = handle.facts.turn
     if turn is None:
         raise BadRequest(f'nothing is under way in {handle.id}; say something: understudy resume {handle.id} "…"')
@@ -72,6 +72,6 @@ async def _take_up(engine: Engine, handle: Handle, viewer: TerminalViewer) -> No
     so_far = await engine.log.read(handle.id)
     viewer.tell_so_far([entry for entry in so_far if entry.turn == turn and entry.seq <= viewer.following.cursor])
     viewer.following.follow_turn(turn)
-    with suppress(ConversationBusy):  # it is watched from here; answers go there
+    with suppress(ConversationBusy):  # another process runs it; we watch, and pass answers to it
         await handle.submit(Resume())
     viewer.following.put_open_questions()

@@ -1,4 +1,4 @@
-"""`understudy search`: what was said and run, in all conversations."""
+"""`understudy search`: searches what was said and run in all conversations."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ from understudy.store.opening import store_exists
 from understudy.store.search.asked import Found, Hit, Wanted, read_since
 from understudy.store.search.words import read_question
 
-UNTIL_TOLD = 2.0  # seconds without an answer: the index is being made, and a person should know
+UNTIL_TOLD = 2.0  # seconds after which we say that the index is being built
 MOST_PATIENT = 86_400.0
 
 

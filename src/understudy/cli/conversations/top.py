@@ -1,4 +1,4 @@
-"""`understudy top`: what runs, waits and costs now, over all conversations of this home and in whichever process."""
+"""`understudy top`: shows what runs, waits and costs now, in all conversations of this home and in all processes."""
 
 import json
 import os
@@ -28,8 +28,8 @@ from understudy.store.opening import store_exists
 PAGE = 200
 LONGEST_COMMAND = 60
 LOOKED_THROUGH = 1000  # records
-WHOLE_LINES = 10_000  # columns: nothing is cut for whoever reads a pipe
-ROOM_FOR_TIMES = 100  # columns, and from here on for folders, too:
+WHOLE_LINES = 10_000  # columns: a reader of a pipe gets whole lines
+ROOM_FOR_TIMES = 100  # columns from which on times are shown, and then folders:
 ROOM_FOR_FOLDERS = 120
 COLUMNS = ("ID", "STATUS", "FOR", "LAST", "TOKENS", "COST", "WHAT", "FOLDER", "TITLE")
 SHARES = {"WHAT": 3, "FOLDER": 2, "TITLE": 3}
@@ -38,13 +38,13 @@ _STYLES: dict[Status, str] = {"running": "green", "waiting": "yellow", "idle": "
 
 
 class Busy(msgspec.Struct, frozen=True):
-    """A conversation in which something goes on, or somebody is waited for."""
+    """A conversation in which something runs, or that waits for a person."""
 
     listed: Listed
     status: Status  # `idle`: only commands run that outlive their turns
     going_on: GoingOn
     holder: Holder | None
-    begun: float | None  # when its turn began; None: there is none, or that was long ago
+    begun: float | None  # when its turn began; None: there is none, or it began too long ago
 
     @property
     def for_seconds(self) -> float | None:
@@ -54,7 +54,7 @@ class Busy(msgspec.Struct, frozen=True):
 class Sight(msgspec.Struct, frozen=True):
     at: float
     busy: tuple[Busy, ...]
-    ids: tuple[str, ...]  # of all conversations, so that ids can be shortened
+    ids: tuple[str, ...]  # of all conversations, for shortening ids
 
     @property
     def tokens(self) -> int:
@@ -62,7 +62,7 @@ class Sight(msgspec.Struct, frozen=True):
 
     @property
     def cost_usd(self) -> float | None:
-        """None where one of them is not known."""
+        """None if the cost of one of them is unknown."""
         costs = [each.listed.summary.cost_usd for each in self.busy if each.listed.summary.tokens]
         return None if None in costs else sum(cost for cost in costs if cost is not None)
 
@@ -114,7 +114,7 @@ async def _busy(log: Store, *, archived: bool) -> list[Busy]:
 
 
 async def _of(log: Store, listed: Listed) -> Busy | None:
-    """None where nothing goes on: what a process left behind that is gone does not run any more, but a question waits."""
+    """None if nothing happens: what a dead process left does not run any more, but a question still waits."""
     summary = listed.summary
     if summary.status == "idle" and not summary.running and summary.turn is None:
         return None
@@ -128,7 +128,7 @@ async def _of(log: Store, listed: Listed) -> Busy | None:
 
 
 async def _beginning(log: Store, listed: Listed, turn: str) -> float | None:
-    """Looked for among the last records, since it is asked again and again."""
+    """Searched only in the last records, because it is asked again and again."""
     try:
         entries = await log.read(listed.conversation_id, max(0, listed.last_seq - LOOKED_THROUGH))
     except (Damaged, UnknownConversation):
@@ -183,7 +183,7 @@ def _head(sight: Sight) -> Text:
 
 
 def _table(sight: Sight, width: int) -> Table:
-    """In a narrow terminal there are fewer columns, and where nothing is known none that is empty."""
+    """Narrow terminals get fewer columns, and columns without any value are left out."""
     length = unique_length([each.listed.conversation_id for each in sight.busy], sight.ids)
     rows = [_cells(each, sight.at, length) for each in sight.busy]
     left_out = {"LAST"} if width < ROOM_FOR_TIMES else set[str]()
@@ -261,7 +261,8 @@ def _screen(sight: Sight, every: float, width: int) -> Table:
 
 @contextmanager
 def _keys() -> Generator[Callable[[float], bool]]:
-    """Waits so long for a key; true once it is one that ends. A key counts without Enter, and the terminal is left as it was."""
+    """Gives a function that waits for a key; true if it is one that ends. Keys count without Enter; the terminal is restored
+    afterwards."""
     if not sys.stdin.isatty():
         yield lambda seconds: bool(time.sleep(seconds))
         return

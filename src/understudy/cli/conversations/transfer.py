@@ -69,14 +69,14 @@ def _for_people(form: str, listed: Listed, entries: Sequence[Entry]) -> Iterator
 async def _read_stored(options: Namespace) -> tuple[Listed, Sequence[Entry]]:
     async with open_stored() as log:
         listed = await find(log, await find_meant(log, options))
-        return listed, await log.read(listed.conversation_id, limit=listed.last_seq)  # no further than the digest in the row
+        return listed, await log.read(listed.conversation_id, limit=listed.last_seq)  # no further than the row's digest
 
 
 # -- in
 
 
 def _import(options: Namespace) -> int:
-    """Each file by itself: one that cannot be taken does not keep the others out."""
+    """Each file by itself: an invalid one does not affect the others."""
     failed = False
     for name in options.files:
         try:
@@ -110,7 +110,7 @@ def _folder(named: str) -> str:
 
 
 def read_conversation(data: bytes, name: str) -> Imported:
-    """By what is in the file, not by what it is called. Raises `BadRequest` that names the file."""
+    """Recognizes the format by the content, not the file's name. Raises `BadRequest` that names the file."""
     if data.startswith(ZSTD):
         raise BadRequest(f"{name} is compressed: unpack it with `zstd -d` first")
     if data.startswith(GZIP):
@@ -172,7 +172,7 @@ def _notes(imported: Imported) -> list[str]:
 
 
 def _report(imported: Imported, state: State, *, as_json: bool, folder_chosen: bool) -> None:
-    """`folder_chosen`: by the user, not by the file, which may be anybody's."""
+    """`folder_chosen`: by the user, rather than by the file, whose author may be anybody."""
     summary = state.summary()
     notes = _notes(imported)
     if as_json:

@@ -1,4 +1,4 @@
-"""`understudy verify --page`: whether a page that somebody was given shows what the store has."""
+"""`understudy verify --page`: checks whether a shared page shows what the store contains."""
 
 import json
 import sys

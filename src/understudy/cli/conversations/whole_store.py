@@ -1,4 +1,4 @@
-"""The store as a whole: prepare, check and move it, copy it, and verify that conversations are what was written.
+"""The store as a whole: prepare, check and move it, copy it, and verify that conversations are unchanged.
 
 The commands `understudy store`, `understudy backup` and `understudy verify`.
 """
@@ -128,7 +128,7 @@ async def _audits(log: Store, ids: Any, options: Namespace) -> AsyncIterator[Aud
         audited = await log.audit(conversation_id, options.head)
         if audited is not None and options.seal and audited.broken is not None and audited.broken.kind == "seal":
             audited = await _seal(log, conversation_id, options.head)
-        if audited is not None:  # else it was deleted meanwhile
+        if audited is not None:  # otherwise it was deleted meanwhile
             yield audited
 
 
@@ -180,7 +180,7 @@ def _count(number: int, noun: str) -> str:
 
 
 def need_driver() -> None:
-    """Raises `StoreError` where it is not installed."""
+    """Raises `StoreError` if it is not installed."""
     if find_spec("psycopg") is None:
         raise StoreError(f"conversation store: the driver of PostgreSQL is missing; {how_to_add('postgres')}")
 
@@ -274,7 +274,7 @@ def _tell(done: int, of: int) -> None:
     print(f"\r{done} of {of}", end="" if done < of else "\n", file=sys.stderr, flush=True)
 
 
-_SAMPLE = 20_000  # records that are read unless all are to be
+_SAMPLE = 20_000  # records to read, unless all are asked for
 
 
 def run_check(options: Namespace) -> int:
