@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.support.web_socket_client import CLOSE, PING, PONG, TEXT, Closed, WebSocketClient
+from understudy.servers.app_server.door_keeper import is_same_user
 from understudy.servers.app_server.web_socket import FrameReader
 from understudy.testing import CodexHome, ScriptedModel, call, hang, say
 from understudy.testing.waiting import WAIT_SECONDS
@@ -73,6 +75,24 @@ async def listening(
             process.kill()
         _, err = await asyncio.wait_for(process.communicate(), WAIT_SECONDS)
         assert b"Traceback" not in err, err.decode()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not say whose a TCP connection is")
+def test_whoever_has_sent_all_and_gone_is_not_taken_for_root() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        door.settimeout(WAIT_SECONDS)
+        with socket.socket() as stays, socket.socket() as goes:
+            for client in (stays, goes):
+                client.connect(door.getsockname())
+            goes.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            goes.close()
+            first, second = door.accept()[0], door.accept()[0]
+            with first, second:
+                assert is_same_user(first)
+                second.settimeout(WAIT_SECONDS)
+                while second.recv(100):  # until its end has come
+                    pass
+                assert not is_same_user(second)
 
 
 def test_the_parts_of_a_message_take_no_more_room_than_it_has() -> None:

@@ -67,9 +67,11 @@ def is_same_user(connected: Any) -> bool:
     try:
         with open(table, encoding="ascii") as rows:
             next(rows)
-            return any(fields[1:3] == [*wanted] and fields[7] == str(os.geteuid()) for fields in map(str.split, rows))
-    except (OSError, StopIteration, IndexError):
+            theirs_here = next((fields for fields in map(str.split, rows) if fields[1:3] == [*wanted]), None)
+    except (OSError, StopIteration):
         return False
+    # Of whoever has closed it already, it says that they are root.
+    return theirs_here is not None and len(theirs_here) > 9 and theirs_here[7] == str(os.geteuid()) and theirs_here[9] != "0"
 
 
 def _in_table(family: int, address: Any) -> str:
