@@ -1,3 +1,1 @@
-"""MCP over HTTP: the era with sessions, whose streams can be left and taken up again, and the era in which each POST stands
-alone.
-"""
+"""MCP over HTTP: the era with sessions, whose streams can be left and resumed, and the era in which each POST stands alone."""

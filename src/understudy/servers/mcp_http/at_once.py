@@ -1,7 +1,7 @@
-"""Requests that are answered at once: all of it has come, nothing is wrong with it, and its answer waits for nothing.
+"""Answers simple requests at once: they have arrived completely, are valid, and their answer waits for nothing.
 
-Nearly every small request is like that, and a task, an event and messages between layers would cost more than its answer. What is
-unusual is left to `App`, which also has the words for what is wrong with it.
+Nearly every small request is of this kind, and a task, an event and messages between layers would cost more than its answer.
+Anything unusual is left to `App`, which also words the errors.
 """
 
 import logging
@@ -32,12 +32,12 @@ _HEADS = {
 }
 
 RunGuarded = Callable[[Asked, Send, Callable[[Send], Awaitable[None]]], Awaitable[None]]
-"""Whatever goes wrong in what is run becomes an answer."""
+"""Runs the call and turns whatever goes wrong into an answer."""
 
 
 class Era(Protocol):
     def begin(self, head: Head, request: Request, principal: Principal) -> Exchange | None:
-        """None where something is wrong with the request, or unusual; nothing has been done in that case."""
+        """None if the request is invalid or unusual; nothing has been done in that case."""
         ...
 
 
@@ -54,7 +54,7 @@ class AtOnce:
         self.draining = False
 
     def serve(self, head: Head, body: bytes, peer: str) -> bytes | Application | None:
-        """The whole answer; or what serves the rest of a request that has begun; or None where it has not.
+        """The whole answer; or the application that serves the rest of a begun request; or None if it has not begun.
 
         `peer`: the address at the other end of the connection.
         """
@@ -64,7 +64,7 @@ class AtOnce:
         began = perf_counter()
         scope = RequestScope("POST", head.asked.path, head.asked.headers)
         scope.peer = peer
-        token = REQUEST.set(scope)  # tasks that are started from here on inherit it
+        token = REQUEST.set(scope)  # inherited by tasks that are started from here on
         entered: str | None = None
         try:
             principal = self._principals.find(head.authorization)
@@ -82,7 +82,7 @@ class AtOnce:
             status = exchange.status
             exchange.finish()
             self._limiter.leave(entered)
-        except Refusal:  # of a token that allows nothing
+        except Refusal:  # for a token without any rights
             if entered is not None:
                 self._limiter.take_back(entered)
             return None

@@ -1,5 +1,5 @@
-"""Ids that say by themselves what they are of: of a session, whose it is and what was negotiated, sealed; of an event, where its
-stream stands.
+"""Ids that carry their own meaning: a session's id has its owner and what was negotiated, sealed; an event's id has the stream's
+position.
 """
 
 import re
@@ -59,7 +59,7 @@ class SessionIds:
         return self._seal.close(_encode(sealed))
 
     def read(self, session_id: str) -> SealedSession | None:
-        """None for what is not ours, is over, or is too old."""
+        """None for an id that is not ours, has ended, or is too old."""
         body = self._seal.open(session_id)
         try:
             session = None if body is None else _decode_session(body)
@@ -68,15 +68,15 @@ class SessionIds:
         return None if session is None or self.is_over(session) else session
 
     def is_over(self, session: SealedSession) -> bool:
-        """It was ended, or is too old. One from the future is ours as well: the clock was set back."""
+        """Whether it was ended or is too old. A session from the future is valid: the clock was set back."""
         return session.nonce.hex() in self._ended or time.time() - session.created >= LIFETIME_SECONDS
 
     def end(self, session: SealedSession) -> None:
-        """From now on, also after a restart."""
+        """Ended from now on, even after a restart."""
         self._ended.add(session.nonce.hex(), session.created)
 
     def reload(self) -> None:
-        """Know of what another server of this home has ended; to be called every second or so."""
+        """Read what another server of this home has ended; to be called about every second."""
         self._ended.reload()
 
 
@@ -84,9 +84,9 @@ _FORM = re.compile(r"([A-Za-z0-9_-]{1,2000})\.(\d{1,18})\.(\d{1,9})\.(\d{1,18})(
 _GIVEN = re.compile(r"([trw]|o[0-9a-f]{8})-(\d{1,15})")
 _ASKED = re.compile(r"q([0-9a-f]{8})")
 _PLACE = re.compile(r"([A-Za-z0-9_-]{1,2000})(?:\.(\d{1,18})\.(\d{1,9})(?:\.([a-z0-9-]{1,4000}))?)?")
-BEGINNING = "~"  # of an id that says where the conversations of a session stand
+BEGINNING = "~"  # begins an id that holds the positions of a session's conversations
 MOST_STREAMS = 32  # in one id
-ALL = 999_999_999  # messages of a record
+ALL = 999_999_999  # all messages of a record
 
 
 class CallStream(msgspec.Struct, frozen=True):
@@ -106,7 +106,7 @@ class CallStream(msgspec.Struct, frozen=True):
 
 
 class _Packed(msgspec.Struct, frozen=True, array_like=True):
-    """The same, in fewer bytes: it stands in every event."""
+    """The same in fewer bytes, because every event has it."""
 
     request_id: RequestId
     progress_token: RequestId | None
@@ -120,9 +120,9 @@ class StreamPosition(msgspec.Struct, frozen=True):
 
     record: int = 0
     messages: int = 0  # of that record
-    progress: int = 0  # how far the call's progress had counted
+    progress: int = 0  # the progress count of the call
     given: Mapping[str, int] = {}  # of unfinished texts
-    asked: frozenset[str] = frozenset()  # questions that were put, and are open; only where they are not counted as messages
+    asked: frozenset[str] = frozenset()  # open questions that were asked; only for streams that do not count them as messages
 
 
 class StreamName(msgspec.Struct, frozen=True):
@@ -131,7 +131,7 @@ class StreamName(msgspec.Struct, frozen=True):
     request_id: RequestId
     conversation_id: ConversationId
     call: RequestId | None  # the request that made the conversation
-    after: int | None  # as the client asked for it
+    after: int | None  # the client's own argument
 
     def encode(self) -> str:
         packed = _PackedStream(self.request_id, UUID(self.conversation_id).bytes, self.call, self.after)
@@ -146,7 +146,7 @@ class _PackedStream(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StreamPlace(msgspec.Struct, frozen=True):
-    """None: not even its snapshot was sent."""
+    """A stream with what the client has seen of it. None: not even its snapshot was sent."""
 
     stream: StreamName
     seen: StreamPosition | None
@@ -163,7 +163,7 @@ def write_event_id(stream: str, position: StreamPosition) -> bytes:
 
 
 def read_event_id(text: str) -> tuple[CallStream, StreamPosition] | None:
-    """None for what is none of ours."""
+    """None if the id is not ours."""
     found = _FORM.fullmatch(text)
     if found is None:
         return None
@@ -192,7 +192,7 @@ def _read_given(parts: Iterable[str]) -> dict[str, int] | None:
 
 
 def write_stream_place(name: str, position: StreamPosition) -> bytes:
-    """Of one conversation; an id joins those of all that a session watches, each behind `BEGINNING`."""
+    """The position in one conversation. An id joins the positions of all that a session watches, each after `BEGINNING`."""
     marks = [f"{mark}-{length}" for mark, length in position.given.items()]
     marks += [f"q{digest}" for digest in sorted(position.asked)]
     text = f"{name}.{position.record}.{position.messages}"
@@ -200,7 +200,7 @@ def write_stream_place(name: str, position: StreamPosition) -> bytes:
 
 
 def read_stream_places(text: str) -> list[StreamPlace] | None:
-    """None for what is none of ours."""
+    """None if the id is not ours."""
     parts = text.split(BEGINNING)
     if parts[0] or not 1 < len(parts) <= MOST_STREAMS + 1:
         return None

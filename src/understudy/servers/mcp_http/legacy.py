@@ -20,9 +20,9 @@ from understudy.servers.mcp_http.session import HttpSession
 
 logger = logging.getLogger(__name__)
 
-MOST_SESSIONS = 10_000  # in memory; the others are made again from their ids
+MOST_SESSIONS = 10_000  # in memory; the others are restored from their ids
 IDLE_SECONDS = 30 * 60.0
-CROWDED_SECONDS = 5.0  # likewise, where there are so many
+CROWDED_SECONDS = 5.0  # the shorter time when there are that many
 
 
 class _SessionExchange(Exchange):
@@ -68,7 +68,7 @@ class Legacy:
         await _SessionExchange(session, session_id, message).run(asked.receive, send)
 
     def begin(self, head: Head, request: Request, principal: Principal) -> Exchange | None:
-        """At once, in a session that is in memory."""
+        """Begin a request at once if its session is in memory."""
         session_id = head.session_id
         session = None if session_id is None else self._sessions.get(session_id)
         sealed = None if session is None else session.sealed
@@ -80,7 +80,7 @@ class Legacy:
         return _SessionExchange(session, session_id, request)
 
     async def get(self, asked: Asked, principal: Principal, send: Send) -> None:
-        """The rest of a call's stream, or what belongs to no call."""
+        """The rest of a call's stream, or the stream for messages of no call."""
         if not accepts(asked.header(b"accept"), "text/event-stream"):
             raise Refusal(406, "GET answers with text/event-stream, which the request does not accept")
         session_id, session = self._named(asked, principal)
@@ -150,14 +150,14 @@ class Legacy:
         return session_id, session
 
     def _find(self, session_id: str, principal: Principal) -> HttpSession:
-        """Another caller's session is answered like one that never was."""
-        session = self._sessions.get(session_id)  # one that is in memory was ours when it came
+        """Another caller's session gets the same answer as one that never existed."""
+        session = self._sessions.get(session_id)  # a session in memory was checked when it was made
         known = None if session is None else session.sealed
         sealed = self._ids.read(session_id) if known is None or self._ids.is_over(known) else known
         if sealed is None or sealed.principal != principal.name:
             raise Refusal(404, "Session not found: begin another one with initialize")
         if session is not None and not principal.has_all_of(session.principal):
-            session.end()  # what was begun with more rights does not go on with fewer
+            session.end()  # work begun with more rights does not continue with fewer
             session = None
         if session is None:
             session = HttpSession(self._engine, principal, sealed, self._offer)
@@ -177,12 +177,12 @@ class Legacy:
         self._sessions[session_id] = session
 
     def look_after(self) -> None:
-        """To be called every second or so."""
+        """To be called about every second."""
         self._ids.reload()
         self.forget_idle()
 
     def forget_idle(self, seconds: float = IDLE_SECONDS) -> None:
-        """What is not used leaves memory. A client that comes back finds its session again by its id."""
+        """Drop unused sessions from memory. A client that comes back restores its session by its id."""
         now = self._loop.time()
         for session_id, session in tuple(self._sessions.items()):
             if not session.busy and now - session.used >= seconds:
@@ -192,7 +192,7 @@ class Legacy:
     # -- the server
 
     def principals_changed(self, principals: Principals) -> None:
-        """Whoever has other rights now, or none, is shown nothing more on the connections they have."""
+        """Close the connections of callers whose rights have changed or gone."""
         for session_id, session in tuple(self._sessions.items()):
             if principals.current(session.principal.name) != session.principal:
                 session.end()
@@ -200,7 +200,7 @@ class Legacy:
 
     @property
     def in_memory(self) -> int:
-        """How many sessions are."""
+        """How many sessions are in memory."""
         return len(self._sessions)
 
     @property
@@ -208,7 +208,7 @@ class Legacy:
         return sum(len(session.dispatcher.open_calls) for session in self._sessions.values())
 
     def close(self) -> None:
-        """The server ends: whoever still waits is told so."""
+        """The server ends: tell those who still wait."""
         for session in self._sessions.values():
             session.dispatcher.close()
             session.standalone.close()

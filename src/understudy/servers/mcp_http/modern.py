@@ -1,6 +1,6 @@
-"""The era 2026-07-28 over HTTP: each POST stands alone, and a closed connection is the end of its request.
+"""The era 2026-07-28 over HTTP: each POST stands alone, and closing the connection ends its request.
 
-Headers that repeat what is in the body of a request, for proxies which read only those: both must say the same.
+Some headers repeat parts of the body for proxies that read only headers: both must agree.
 """
 
 import asyncio
@@ -31,17 +31,17 @@ _PARAM = "mcp-param-"
 
 
 def mirroring_problem(asked: Asked, method: str, params: Mapping[str, Any], offer: Offer) -> str | None:
-    """What is wrong with the headers of a request that names something; None if nothing is."""
+    """What is wrong with the mirrored headers of a request; None if they are fine."""
     member = _NAMED_BY.get(method)
     if member is not None and _plain(asked.header(b"mcp-name")) != params.get(member):
         return f"the header Mcp-Name is missing, or is not the `{member}` of the request"
-    if method.startswith("tasks/") and asked.header(b"mcp-name") is not None:  # some clients never send it there
+    if method.startswith("tasks/") and asked.header(b"mcp-name") is not None:  # some clients never send the header for tasks
         return None if _plain(asked.header(b"mcp-name")) == params.get("taskId") else "the header Mcp-Name is not the `taskId`"
     return _argument_problem(asked, params, offer) if method == "tools/call" else None
 
 
 def _argument_problem(asked: Asked, params: Mapping[str, Any], offer: Offer) -> str | None:
-    """Arguments that a tool's schema wants in headers (`x-mcp-header`)."""
+    """Checks the arguments that a tool's schema wants in headers (`x-mcp-header`)."""
     tool = offer.tools.get(str(params.get("name")))
     if tool is None or not tool.header_arguments:
         return None
@@ -62,7 +62,7 @@ def _spelled(value: Any) -> str | None:
 
 
 def _plain(header: str | None) -> str | None:
-    """Decoded where it is written as `=?base64?…?=`; None where that cannot be read."""
+    """The decoded value of `=?base64?…?=`; None if it cannot be read."""
     if header is None or not (header.startswith("=?base64?") and header.endswith("?=")):
         return header
     try:
@@ -122,11 +122,11 @@ class Modern:
         return exchange
 
     def leave(self, exchange: "_LoneExchange") -> None:
-        """The connection is over. What was not answered by then is what the client has left."""
+        """The connection is over: an unanswered request has been left by its client."""
         self._open.discard(exchange)
         call = exchange.call
         if not (call.answered or (self._on_disconnect == "keep" and call.result_at_end is not None)):
-            call.cancel()  # a turn that is kept goes on, and codex-reply can come back to it
+            call.cancel()  # if the turn is kept, it continues, and codex-reply can return to it
         exchange.sink.close()
 
     def principals_changed(self, principals: Principals) -> None:
@@ -137,7 +137,7 @@ class Modern:
 
     @property
     def open_calls(self) -> int:
-        """Those that became tasks count for as long as they are at work."""
+        """Includes calls that became tasks, while the tasks run."""
         return sum(not exchange.call.answered for exchange in self._open) + self._board.at_work
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A session of the legacy era: one client, the requests it has open, and the stream for what belongs to none of them."""
+"""A session of the legacy era: one client, its open requests, and the stream for messages that belong to no request."""
 
 import asyncio
 import logging
@@ -28,7 +28,7 @@ from understudy.servers.wire_events.presentation import Presentation, presentati
 
 logger = logging.getLogger(__name__)
 
-RETURN_SECONDS = 30.0  # that a client whose connection broke has, before questions to it are answered by the rule
+RETURN_SECONDS = 30.0  # for a client to return after its connection broke; then the rule answers its questions
 
 
 class HttpSession:
@@ -46,7 +46,7 @@ class HttpSession:
         self.sealed = sealed
         self.used = self._loop.time()
         self._viewers: dict[RequestId, WatchedCall] = {}
-        self._sinks: dict[RequestId, StreamSink] = {}  # of calls that are not answered, the latest of each
+        self._sinks: dict[RequestId, StreamSink] = {}  # the latest of each unanswered call
         self.speak_for(principal)
 
     @property
@@ -68,7 +68,7 @@ class HttpSession:
         return sink
 
     async def receive(self, message: Incoming) -> None:
-        """A notification, or an answer to a question: also to one that was asked before a restart."""
+        """Receive a notification, or an answer to a question, even one asked before a restart."""
         if isinstance(message, Response) and not self.dispatcher.peer.awaits(message.id):
             await self._decide(message)
         else:
@@ -110,16 +110,16 @@ class HttpSession:
         if viewer is not None and viewer.call is call:
             del self._viewers[call.id]
 
-    # -- connections that break, and come back
+    # -- connections that break and return
 
     def lost(self, sink: StreamSink) -> None:
-        """The connection of a request is gone. The call goes on; the client may come back for the rest."""
+        """The connection of a request is gone. The call continues; the client may come back for the rest."""
         sink.detach()
         if not sink.over:
             self._loop.call_later(RETURN_SECONDS, sink.close)
 
     def stopped_listening(self, stream: StreamSink) -> None:
-        """The connection for what belongs to no request is gone. The client may open another."""
+        """The connection for messages of no request is gone. The client may open another."""
         self.standalone.leave(stream)
         if self.dispatcher.client.streams:
             self._loop.call_later(RETURN_SECONDS, self._note_absent)
@@ -134,7 +134,7 @@ class HttpSession:
             del self._sinks[request_id]
 
     async def resume(self, stream: CallStream, seen: StreamPosition) -> StreamSink:
-        """The rest of a call, from the log. Raises `UnknownConversation`, also where the caller may not read it."""
+        """The rest of a call, from the log. Raises `UnknownConversation`, also for a caller who may not read it."""
         handle = await self._engine.find(self.principal.caller, stream.conversation_id)
         if seen.record > handle.facts.last_seq:
             raise UnknownConversation("the log never had that record")
@@ -166,15 +166,15 @@ class HttpSession:
         return sink
 
     def _may_be(self, stream: CallStream) -> bool:
-        """Whether it can be a stream of this session: clients number their requests alike, so that an id of another session of the
-        caller may name a request which is open here, and whose answer nobody else gives.
+        """Whether the stream can belong to this session. Clients number their requests alike, so an id from another session of the
+        caller may name a request that is open here; that request must still get its own answer.
         """
         sink, viewer = self._sinks.get(stream.request_id), self._viewers.get(stream.request_id)
         if (sink is None or sink.over) and self.dispatcher.find_open(stream.request_id) is None:
             return True
         return viewer is not None and (viewer.handle.id, viewer.following.message_id) == (stream.conversation_id, stream.message_id)
 
-    # -- what belongs to no request
+    # -- messages of no request
 
     def _streams(self) -> Iterable[WatchedStream]:
         return cast(Mapping[ConversationId, WatchedStream], self.dispatcher.client.streams).values()
@@ -184,8 +184,8 @@ class HttpSession:
         return self.standalone.attach()
 
     async def listen_again(self, places: Iterable[StreamPlace]) -> StreamSink:
-        """Likewise, with the conversations that were watched before, from where the client has seen them. One that is gone, or that
-        the caller may not read, is left out; so is one that the client has begun to watch anew.
+        """Like `listen`, and resume the watched conversations where the client has seen them. A conversation is left out if it is
+        gone, if the caller may not read it, or if the client has begun to watch it anew.
         """
         client, viewers = self.dispatcher.client, list[WatchedStream]()
         for place in places:
@@ -222,20 +222,20 @@ class HttpSession:
     # -- ending
 
     def leave_memory(self) -> None:
-        """Nobody has come for a long time. A client that does finds what it watched by the id of the last event it has."""
+        """Nobody has come for a long time. A client that returns resumes what it watched by its last event id."""
         for stream in self.dispatcher.client.streams.values():
             stream.stop()
         self.dispatcher.client.streams.clear()
         self.standalone.close()
 
     def cut(self) -> None:
-        """End every connection; clients that still may can come back."""
+        """End every connection; clients that still have the right can come back."""
         self.standalone.detach()
         for sink in tuple(self._sinks.values()):
             sink.end()
 
     def end(self) -> None:
-        """The client has ended the session. Its turns go on; questions to it are answered by the rule."""
+        """The client has ended the session. Its turns continue; the rule answers questions to it."""
         for sink in tuple(self._sinks.values()):
             sink.close()
         self._sinks.clear()

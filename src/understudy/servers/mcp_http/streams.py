@@ -1,6 +1,4 @@
-"""The streams of a session that a client may leave and take up again: of a call, of a conversation, and of what belongs to no
-request.
-"""
+"""The resumable streams of a session: of a call, of a conversation, and for messages that belong to no request."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
     from understudy.servers.mcp.progress import Progress
 
 
-RETRY_MS = 2000  # official clients try to come back twice, after this long: a server that is started again has to be there by then
+RETRY_MS = 2000  # official clients try to reconnect twice, after this time: a restarted server must be up by then
 
 
 class Watched(Protocol):
@@ -47,14 +45,14 @@ class Watched(Protocol):
 
 
 class StandaloneSink:
-    """A `Sink` for as long as the session lives. Its events have ids that say where each conversation of the session stands."""
+    """A `Sink` that lives as long as the session. Its event ids hold the position of each conversation that the session watches."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, streams: Callable[[], Iterable[Watched]]) -> None:
         """`streams`: what the session watches now."""
         self._loop = loop
         self._streams = streams
         self.sender: Watched | None = None  # whose message is being sent
-        self.primes = False  # the client knows what an event without data means
+        self.primes = False  # the client understands an event without data
         self._stream: StreamSink | None = None
         self._to_call: list[Callable[[], None]] = []  # once there is a connection
         self._ended = False
@@ -65,7 +63,7 @@ class StandaloneSink:
 
     @property
     def closed(self) -> bool:
-        """Nobody can be asked anything here, at the moment."""
+        """Whether nobody can be asked anything here at the moment."""
         return self._ended or not self.attached
 
     @property
@@ -88,7 +86,7 @@ class StandaloneSink:
             self._to_call.append(callback)
 
     def attach(self) -> StreamSink:
-        """A connection has come. The one before it ends: a client has one, and may not have noticed that it broke."""
+        """A new connection. It replaces the previous one: a client has only one, and may not have noticed that it broke."""
         if self._stream is not None:
             self._stream.end()
         stream = self._stream = StreamSink(self._loop)
@@ -101,7 +99,7 @@ class StandaloneSink:
         return stream
 
     def prime(self) -> None:
-        """Tell the client from where it can resume, before there is anything to show."""
+        """Tell the client where it can resume, before there is anything to show."""
         event_id = self._event_id() if self.primes else None
         if event_id is not None and self._stream is not None:
             self._stream.prime(event_id, RETRY_MS)
@@ -140,7 +138,7 @@ NOT_READ = "the server ended before the model had read the message; it is read w
 
 
 class WatchedCall(CallViewer):
-    """What it sends is counted by record, so that a client which comes back is given exactly the rest."""
+    """Counts its messages by record, so that a client that comes back gets exactly the rest."""
 
     def __init__(
         self,
@@ -157,7 +155,7 @@ class WatchedCall(CallViewer):
         assert isinstance(call.sink, StreamSink)
         self._stream_sink = call.sink
         self._begin = self.following.cursor
-        self._seen = seen  # what the client has, while it is caught up
+        self._seen = seen  # what the client has, until it has caught up
         self._record = self._begin
         self._messages = 0  # of that record
         self._counting = False
@@ -182,8 +180,8 @@ class WatchedCall(CallViewer):
         self._seen = None
         if known_here or self.call.answered:
             return
-        with suppress(AgentError):  # then the call has been answered with it
-            await handle.committed()  # the turn may be over in this very moment, with its end still to be shown
+        with suppress(AgentError):  # if it fails, the call has been answered with the error
+            await handle.committed()  # the turn may have just ended, with its end still to be shown
         if self.call.answered:
             return
         if not handle.has_message(stream.message_id):
@@ -194,8 +192,8 @@ class WatchedCall(CallViewer):
             await self._take_up()
 
     async def _take_up(self) -> None:
-        """The turn ran in a process that may be gone: it goes on here if it waits for an answer, and is closed otherwise."""
-        with suppress(ConversationBusy, NotAllowed):  # another process runs it; or the caller may only look
+        """The turn's process may be gone: the turn continues here if it waits for an answer, and is closed otherwise."""
+        with suppress(ConversationBusy, NotAllowed):  # another process runs it, or the caller may only look
             await self.handle.submit(Resume())
         self.following.put_open_questions()
 
@@ -221,7 +219,7 @@ class WatchedCall(CallViewer):
 
     def question(self, question: Question, turn: str) -> None:
         if self.handle.open_question(question.call_id) != question:
-            self._questions[question.call_id] = question  # it was answered meanwhile; the record of that follows
+            self._questions[question.call_id] = question  # already answered; the record of the answer follows
             return
         self._counting = True
         try:
@@ -229,7 +227,7 @@ class WatchedCall(CallViewer):
         finally:
             self._counting = False
 
-    # -- how far the client is
+    # -- the client's position
 
     def _mark(self) -> bytes | Skip | None:
         seen = self._seen
@@ -244,10 +242,10 @@ class WatchedCall(CallViewer):
         return self._event_id()
 
     def _prime(self) -> None:
-        """Not before something is in the log: only then there is something to come back for."""
+        """Wait until something is in the log: only then is there something to come back for."""
         if self.following.message_id:
             self._primed = True
-            if self._peer.version >= FIRST_WITH_FORMS:  # older clients do not know what it means
+            if self._peer.version >= FIRST_WITH_FORMS:  # older clients do not understand the event
                 self._stream_sink.prime(self._event_id(), RETRY_MS)
 
     def _event_id(self) -> bytes:
@@ -259,7 +257,9 @@ class WatchedCall(CallViewer):
         return write_event_id(self._name, StreamPosition(self._record, self._messages, counted, self.following.given_marks))
 
     def _client_lost(self) -> None:
-        """It is not expected to come back soon: what it was asked would wait for ever. By the conversation door it may."""
+        """The client is not expected back soon, so its questions would wait for ever. They may still be answered through the
+        conversation door.
+        """
         if not self.following.leads:
             return
         for call_id, question in tuple(self.handle.facts.questions.items()):
@@ -268,7 +268,7 @@ class WatchedCall(CallViewer):
 
 
 class WatchedStream(StreamViewer):
-    """Its place (`place`) stands in the id of every event of its session, whichever conversation the event is of."""
+    """Every event id of the session holds this stream's position (`place`), whichever conversation the event belongs to."""
 
     def __init__(
         self,
@@ -285,17 +285,18 @@ class WatchedStream(StreamViewer):
         super().__init__(peer, sink, handle, request_id, call, presentation, after)
         self._standalone = sink
         self._name = StreamName(request_id, handle.id, call, after).encode()
-        self._seen = seen  # while it is caught up
+        self._seen = seen  # until it has caught up
         self._snapshot_begun = self._snapshot_sent = seen is not None
-        self._record, self._messages = (0, 0) if seen is None else (seen.record, seen.messages)  # how many of that record
-        self._asked: dict[str, str] = {}  # digests of questions that were put to the client and are open, by call id
+        # the messages are counted within that record
+        self._record, self._messages = (0, 0) if seen is None else (seen.record, seen.messages)
+        self._asked: dict[str, str] = {}  # digests of the open questions that the client was asked, by call id
         self._skipping = False
         if seen is not None:
-            cursor = self.following.cursor = max(0, seen.record - 1)  # of the last record the client may have only a part
+            cursor = self.following.cursor = max(0, seen.record - 1)  # the client may have only a part of its last record
             self._needs_past = self._codec.needs_past and cursor > 0
 
     def place(self) -> bytes:
-        """Where it stands, for the id of an event."""
+        """The position, for the id of an event."""
         if not self._snapshot_sent:
             return self._name.encode()
         given, asked = self.following.given_marks, frozenset(self._asked.values())
@@ -310,7 +311,7 @@ class WatchedStream(StreamViewer):
 
     @property
     def skips(self) -> bool:
-        """What is about to be sent has been shown to the client already."""
+        """Whether the client has already been shown what is about to be sent."""
         return self._skipping
 
     async def gather(self) -> bool:
@@ -320,7 +321,7 @@ class WatchedStream(StreamViewer):
         return await super().gather()
 
     async def resume(self) -> None:
-        """Show what came after what the client had, and go on."""
+        """Show what the client lacks, and continue."""
         seen = self._seen or StreamPosition()
         self._peer.forget_asked(self.handle.id, self._sink)
         if self._needs_past:

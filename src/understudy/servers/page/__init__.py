@@ -1,1 +1,1 @@
-"""The page in a browser: its files, and how a browser logs in. What it shows comes from REST."""
+"""The page in a browser: its files, and how a browser logs in. REST supplies what it shows."""

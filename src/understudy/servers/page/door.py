@@ -1,9 +1,9 @@
 """The page's addresses: its files, which anyone may have, and logging in and out.
 
-A link is not used up by being fetched: what `/login` answers with is the same for every code, and only what the browser sends
-from there counts. Programs that look at links in messages do not get that far.
+Fetching a link does not use it up: `/login` answers the same for every code, and only what the browser sends from there counts.
+Programs that check links in messages do not get that far.
 
-The files of the page: read once, named by a table, and sent with headers that keep everything foreign out of it.
+Files are read once, found by a table, and sent with headers that keep everything foreign out of the page.
 """
 
 import logging
@@ -61,7 +61,7 @@ class StaticFile(msgspec.Struct, frozen=True):
     data: bytes
     kind: bytes
     etag: str
-    may_serve_all: bool  # a service worker, which looks after the whole page and not only its own folder
+    may_serve_all: bool  # a service worker, which controls the whole page and not only its own folder
 
 
 class StaticFiles:
@@ -72,7 +72,7 @@ class StaticFiles:
         return path in _NAMED or path.startswith(FOLDER)
 
     async def serve(self, asked: Asked, send: Send) -> None:
-        """Raises `Refusal`. The path is only looked up among the names that there are, so it leads nowhere else."""
+        """Raises `Refusal`. The path is only compared with known names, so it cannot lead anywhere else."""
         if self._by_path is None:
             self._by_path = dict(_read_all())
         file = self._by_path.get(asked.path)
@@ -84,7 +84,7 @@ class StaticFiles:
         headers = [
             (b"content-type", file.kind),
             (b"etag", file.etag.encode()),
-            (b"cache-control", b"no-cache"),  # kept, and asked for again each time: a new release is seen at once
+            (b"cache-control", b"no-cache"),  # cached, but checked each time, so that a new release is seen at once
             (b"content-security-policy", POLICY.encode()),
             *GUARDING,
             *(((b"service-worker-allowed", b"/"),) if file.may_serve_all else ()),
@@ -124,7 +124,7 @@ def _etag(data: bytes) -> str:
 
 
 if TYPE_CHECKING:
-    from understudy.servers.page.push import Push  # which needs cryptography
+    from understudy.servers.page.push import Push  # it needs cryptography
 
 logger = logging.getLogger(__name__)
 
@@ -133,14 +133,14 @@ LINK_OVER = "this link was used already, or is too old: `understudy open` makes 
 
 
 class LoginRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """With the code of a link, or with a token."""
+    """Logs in with the code of a link, or with a token."""
 
     code: str | None = None
     token: str | None = None
 
 
 class Subscribe(msgspec.Struct, frozen=True):
-    """As a browser writes it."""
+    """In the browser's form."""
 
     endpoint: str
     keys: dict[str, str]
@@ -153,15 +153,15 @@ class PageDoor:
         self._links = Links(settings.state_dir)
         self._files = StaticFiles()
         self.when_logged_out: Callable[[Login], None] | None = None
-        self.push: Push | None = None  # where it is configured
+        self.push: Push | None = None  # set if it is configured
 
     def serves(self, path: str) -> bool:
         return path in ("/login", "/logout", PUSH) or self._files.knows(path)
 
     async def serve(self, asked: Asked, send: Send) -> None:
-        """Raises `Refusal`. Where it comes from and goes to is checked already."""
+        """Raises `Refusal`. The request's origin and target have already been checked."""
         if asked.path in ("/login", "/logout") and asked.method == "POST":
-            self.browsers.check_page(asked)  # also before there is a cookie: nobody is logged in as somebody else
+            self.browsers.check_page(asked)  # even without a cookie, so that another page cannot log somebody in as somebody else
             await (self._log_in if asked.path == "/login" else self._log_out)(asked, send)
             return
         if asked.path == PUSH:
@@ -208,11 +208,11 @@ class PageDoor:
         await self._answer(send, (b"set-cookie", self.browsers.no_cookie()))
 
     async def _serve_push(self, asked: Asked, send: Send) -> None:
-        """The key by which a browser subscribes, and its subscription. Raises `Refusal`."""
+        """The key for a browser's subscription, and subscribing itself. Raises `Refusal`."""
         visitor = self.browsers.find(asked)
         if visitor is None:
             raise Refusal(401, "log in first")
-        if asked.method == "GET":  # the page asks, to know whether it is offered
+        if asked.method == "GET":  # the page asks whether push is offered
             key = None if self.push is None else self.push.public_key
             await send_answer(send, 200, encode({"key": key}), headers=((b"cache-control", b"no-store"), *GUARDING))
             return

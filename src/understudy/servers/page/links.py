@@ -1,7 +1,7 @@
 """Links that log a browser in: each works once, for a few minutes, at any server of this home.
 
-A link carries a code that is sealed with the home's key, so `understudy open` can make one without asking the server. That it was
-used is a file of its own, which only one process can make: so it works once, also where several servers run or one was restarted.
+A link's code is sealed with the home's key, so `understudy open` can make one without asking the server. Using a link creates a
+file that only one process can create, so it works once even with several servers or after a restart.
 """
 
 import os
@@ -34,12 +34,14 @@ class Links:
         self._used = state_dir / "used_links"
 
     def make(self) -> str:
-        """A code. Of capital letters and digits, so that it survives being read aloud or copied by hand."""
+        """A code of capital letters and digits, so that it can be read aloud or copied by hand."""
         sealed = self._seal.close_bytes(_encode(_Code(secrets.token_bytes(12), int(time.time()))))
         return b32encode(sealed).decode().rstrip("=")
 
     def use(self, code: str) -> bool:
-        """Whether it is good, which it is once. Raises `OSError` where that cannot be written down; then it is not used."""
+        """Whether the code is valid, which is true only once. Raises `OSError` if the use cannot be written down; the code then
+        stays unused.
+        """
         body = None if len(code) > 200 else self._open(code)
         if body is None:
             return False
@@ -65,10 +67,10 @@ class Links:
         return self._seal.open_bytes(sealed)
 
     def _forget_old(self) -> None:
-        """Of links that would not be valid any more."""
+        """Forget links that are no longer valid anyway."""
         for entry in os.scandir(self._used):
             try:
                 if time.time() - entry.stat().st_mtime > 2 * LIFETIME_SECONDS:
                     os.unlink(entry.path)
-            except OSError:  # another server is as tidy
+            except OSError:  # another server has already removed it
                 continue

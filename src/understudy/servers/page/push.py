@@ -1,6 +1,6 @@
-"""Web Push: browsers that are not looking are told that a question waits.
+"""Web Push: tells browsers without an open page that a question waits.
 
-The message has ids and nothing else, so that no lock screen and no service on the way shows what is asked.
+The message has only ids, so that neither a lock screen nor a service on the way shows the question.
 """
 
 import asyncio
@@ -28,14 +28,14 @@ from understudy.servers.page.push_messages import Sender, Subscription, check_ke
 logger = logging.getLogger(__name__)
 
 SECONDS = 20.0  # that a push service may take
-MOST_OF_ONE = 20  # browsers of one name; the oldest go first
+MOST_OF_ONE = 20  # browsers of one name; the oldest are removed first
 MOST_AT_WORK = 100
 LONGEST_ENDPOINT = 1000
-GONE = (404, 410)  # says a service of a browser that is not subscribed any more
+GONE = (404, 410)  # a push service's status for a browser that is no longer subscribed
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """`name` and `login` say for whom, and by which login of the page."""
+    """`name` and `login`: whom the subscription is for, and through which login of the page."""
 
     subscription: Subscription
     name: str
@@ -43,7 +43,7 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class Push:
-    """An observer of the engine, and what the page's `/push` does."""
+    """An observer of the engine that also serves the page's `/push`."""
 
     def __init__(self, settings: ServeSettings, engine: Engine, principals: Principals) -> None:
         """Raises `ConfigError`."""
@@ -75,7 +75,7 @@ class Push:
             self._write([*kept, *mine, Kept(subscription, name, _name_of(visitor.login))])
 
     def forget(self, login: Login) -> None:
-        """Its person has logged out. Raises `ConfigError`."""
+        """The person has logged out. Raises `ConfigError`."""
         self._keep(lambda each: each.login != _name_of(login))
 
     def _is_known(self, endpoint: str) -> bool:
@@ -155,22 +155,22 @@ class Push:
             task.cancel()
         await self._http.aclose()
 
-    # -- what else an observer is told
+    # -- ignored events of an observer
 
     def called(self, method: str, params: bytes) -> None:
-        """Nothing to tell."""
+        """Ignored."""
 
     def reached(self, conversation_id: ConversationId) -> None:
-        """Nothing to tell."""
+        """Ignored."""
 
     def sent(self, conversation_id: ConversationId, message_id: str) -> None:
-        """Nothing to tell."""
+        """Ignored."""
 
     def model_asked(self, conversation_id: ConversationId, turn: str, timing: ModelTiming) -> None:
-        """Nothing to tell."""
+        """Ignored."""
 
     def model_answered(self, conversation_id: ConversationId, turn: str, timing: ModelTiming) -> None:
-        """Nothing to tell."""
+        """Ignored."""
 
 
 def _name_of(login: Login | None) -> str:

@@ -31,7 +31,7 @@ _POINT_BYTES, _SECRET_BYTES = 65, 16
 
 
 class Subscription(msgspec.Struct, frozen=True):
-    """What a browser gives: where it is reached, and for whom messages are encrypted."""
+    """What a browser gives: its address, and the key for encrypting messages to it."""
 
     endpoint: str
     p256dh: str
@@ -59,16 +59,16 @@ def check_keys(subscription: Subscription) -> None:
 
 
 class Sender:
-    """The server as the push services know it."""
+    """The server's identity for push services."""
 
     def __init__(self, state_dir: Path, subject: str) -> None:
-        """Makes the key where there is none. Raises `ConfigError`."""
+        """Makes the key if there is none. Raises `ConfigError`."""
         self._key = _key_in(state_dir / "push.key")
         self._subject = subject
         self.public = text_of(_point(self._key))
 
     def headers(self, subscription: Subscription, topic: str) -> list[tuple[str, str]]:
-        """`topic`: a later message about it takes the place of one that was not delivered yet."""
+        """`topic`: a later message with the same topic replaces one that was not delivered yet."""
         parts = urlsplit(subscription.endpoint)
         claims = {"aud": f"{parts.scheme}://{parts.netloc}", "exp": int(time.time()) + _TOKEN_SECONDS, "sub": self._subject}
         signed = ".".join(text_of(json.dumps(each).encode()) for each in ({"typ": "JWT", "alg": "ES256"}, claims))
@@ -112,7 +112,7 @@ def _key_in(path: Path) -> ec.EllipticCurvePrivateKey:
         kind = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         text = ec.generate_private_key(ec.SECP256R1()).private_bytes(*kind).decode()
         with written_beside(path, text) as beside, suppress(FileExistsError):
-            os.link(beside, path)  # whoever was first has made it
+            os.link(beside, path)  # the first process makes it
     try:
         key = serialization.load_pem_private_key(read_private(path), None)
     except (ValueError, TypeError, InvalidKey, UnsupportedAlgorithm):

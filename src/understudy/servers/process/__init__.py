@@ -1,3 +1,3 @@
-"""What every server process has: event loop, log, signals, and for those who look from outside the scope of a request,
-observers, traces and metrics.
+"""What every server process has: event loop, log and signals; and for monitoring, the scope of a request, observers, traces and
+metrics.
 """

@@ -1,7 +1,7 @@
 """The log of a server or command: its lines, and the stream they go to.
 
-What others wrote in a line (names of folders, words of other programs) is text, whatever shows it. A program that starts a server
-may never read the log, and a full pipe would stop the event loop, so what does not fit is left out.
+Others' words in a line (names of folders, words of other programs) stay plain text, whatever shows it. A program that starts a
+server may never read the log, and a full pipe would stop the event loop; so what does not fit is left out.
 """
 
 import logging
@@ -13,7 +13,9 @@ _Raised = tuple[type[BaseException], BaseException, TracebackType | None] | tupl
 
 
 class PlainLines(logging.Formatter):
-    """A terminal obeys nothing in them. What goes on in a further line is indented, so that it cannot pass for a line of ours."""
+    """A terminal obeys nothing in these lines. Further lines of a message are indented, so that they cannot pass for
+    lines of ours.
+    """
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 (logging's name)
         if not record.message.isprintable():
@@ -29,7 +31,7 @@ class PlainLines(logging.Formatter):
 
 
 def log_warnings() -> None:
-    """Of a command that a person has called, on standard error, unless they are written somewhere already."""
+    """Log a command's warnings on standard error, unless they are already written somewhere."""
     handler = logging.StreamHandler()
     handler.setFormatter(PlainLines("understudy: %(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
@@ -43,7 +45,7 @@ logger = logging.getLogger(__name__)
 
 
 class LogStream:
-    """Leaves out what does not fit, and says later how many lines that were."""
+    """Leaves out what does not fit, and later says how many lines that were."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -60,7 +62,7 @@ class LogStream:
             lost, self._lost = self._lost, 0
             logger.warning("%d lines of this log were left out, because nobody read it", lost)
         data = (b"\n" if self._cut else b"") + text.encode(errors="backslashreplace")
-        for start in range(0, len(data), select.PIPE_BUF):  # as much as surely fits
+        for start in range(0, len(data), select.PIPE_BUF):  # the size that surely fits
             if not self._poll.poll(0):
                 self._lost += 1
                 return

@@ -1,6 +1,6 @@
 """A server as a process: its event loop, its log on standard error, and its end by a signal. Every transport runs in this.
 
-Keeps other programs of the same user out of this process: its environment and memory hold keys.
+Other programs of the same user cannot read this process: its environment and memory hold keys.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
 from understudy import __version__
-from understudy.servers.process.log_lines import PlainLines  # here: a line has to be written when no file can be opened any more
+from understudy.servers.process.log_lines import PlainLines  # at the top: lines must be written even if no file can be opened
 
 if TYPE_CHECKING:
     from understudy.servers.process.log_lines import LogStream
@@ -24,7 +24,7 @@ _PR_SET_DUMPABLE = 4
 
 
 def hide_memory() -> None:
-    """From here on nobody but root can read our environment, memory or descriptors, or trace us; nor is a core written."""
+    """From here on only root can read our environment, memory or descriptors, or trace us; no core is written."""
     if sys.platform != "linux":
         return
     try:
@@ -32,7 +32,7 @@ def hide_memory() -> None:
 
         ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     except (ImportError, AttributeError, OSError):
-        pass  # an interpreter without it works as well, but for this
+        pass  # an interpreter without this works otherwise
 
 
 logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Ending:
-    """The server is to end, with this exit code: by a signal, or because its client is gone. The first reason counts."""
+    """The request to end with this exit code, by a signal or because the client is gone. The first reason counts."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._code: asyncio.Future[int] = loop.create_future()
@@ -57,8 +57,8 @@ class Ending:
         return await self._code
 
     def at_last(self, close: Callable[[], None]) -> None:
-        """To be called when everything is over. uvloop warns of a transport that is still open when the loop closes; where the
-        environment makes errors of warnings, it waits for it for ever.
+        """Call `close` when everything is over. uvloop warns of a transport that is still open when the loop closes; if the
+        environment turns warnings into errors, it waits for that transport for ever.
         """
         self._open.append(close)
 
@@ -68,7 +68,7 @@ class Ending:
 
 
 def run_server(what: str, serve: Callable[[Ending], Coroutine[Any, Any, int]], log_format: str = "") -> int:
-    """Run `serve`, which is to end soon after `Ending` says so. Returns the exit code."""
+    """Run `serve`, which must end soon after `Ending` says so. Returns the exit code."""
     log_to_stderr(log_format=log_format)
     logger.info("understudy %s serves %s, process %d", __version__, what, os.getpid())
     with asyncio.Runner(loop_factory=new_loop) as runner:
@@ -83,7 +83,7 @@ def run_server(what: str, serve: Callable[[Ending], Coroutine[Any, Any, int]], l
 
 
 def new_loop() -> asyncio.AbstractEventLoop:
-    """The faster one, where it is there."""
+    """uvloop, if it is installed."""
     try:
         import uvloop
     except ImportError:
@@ -92,7 +92,7 @@ def new_loop() -> asyncio.AbstractEventLoop:
 
 
 def log_to_stderr(default: str = "warning", log_format: str = "") -> None:
-    """`log_format` is of the configuration; without it, that of the environment holds."""
+    """`log_format`: the configured one; without it, the environment's applies."""
     level = os.environ.get("UNDERSTUDY_LOG") or default
     known = level.lower() in LOG_LEVELS
     handler = logging.StreamHandler(_log_stream())
@@ -107,7 +107,7 @@ def log_to_stderr(default: str = "warning", log_format: str = "") -> None:
 
 
 def _log_stream() -> "TextIO | LogStream":
-    """Standard error itself, where writing to it never waits for anybody: a file, a terminal."""
+    """Standard error itself if writing to it never blocks: a file, a terminal."""
     try:
         mode = os.fstat(2).st_mode
     except OSError:
@@ -120,7 +120,7 @@ def _log_stream() -> "TextIO | LogStream":
 
 
 def _ended_by_signals(loop: asyncio.AbstractEventLoop) -> Ending:
-    """Before the runner starts: it would install its own SIGINT handler, which costs time to replace."""
+    """Called before the runner starts, which would install its own SIGINT handler; replacing that costs time."""
     ending = Ending(loop)
     call_on_signals(loop, _ENDING, lambda _: ending.end())
     return ending
@@ -129,7 +129,7 @@ def _ended_by_signals(loop: asyncio.AbstractEventLoop) -> Ending:
 def call_on_signals(loop: asyncio.AbstractEventLoop, numbers: Iterable[signal.Signals], act: Callable[[int], object]) -> None:
     """Call back on the event loop, which need not run yet.
 
-    Not by `loop.add_signal_handler`: uvloop notes a signal that comes before it runs, and then does nothing about it.
+    Not with `loop.add_signal_handler`: if a signal comes before uvloop runs, uvloop notes it and then ignores it.
     """
 
     def note(number: int, _: object) -> None:

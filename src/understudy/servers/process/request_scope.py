@@ -1,4 +1,4 @@
-"""The HTTP request that the task at hand works for: what log lines say about it, as text or as objects of JSON, and traces."""
+"""The HTTP request of the current task, as log lines (text or JSON) and traces show it."""
 
 import asyncio
 import logging
@@ -36,30 +36,30 @@ class RequestScope:
 
     def __init__(self, method: str, path: str, headers: Mapping[bytes, bytes]) -> None:
         self.method = method
-        self.path = path  # without what follows a `?`
+        self.path = path  # without the part after `?`
         self.caller: str | None = None
         self.conversation: str | None = None
         self.began_ns = time_ns()
-        self.operation = ""  # what is asked for, in the protocol that is spoken
-        self.span: object | None = None  # of a trace, where traces are made
-        self.own_trace_id: str | None = None  # and its trace, which the client may not have named
+        self.operation = ""  # what is requested, in the client's protocol
+        self.span: object | None = None  # of a trace, if traces are made
+        self.own_trace_id: str | None = None  # the span's trace, which the client may not have named
         self.traceparent = headers.get(b"traceparent", b"").decode("latin-1")
         self.tracestate = headers.get(b"tracestate", b"").decode("latin-1")
         self._id = headers.get(b"x-request-id", b"").decode("latin-1")
         self._session = headers.get(b"mcp-session-id", b"").decode("latin-1")
         self.peer = ""  # the address at the other end of the connection
-        self.forwarded = headers.get(b"x-forwarded-for", b"").decode("latin-1")  # as it says itself; anybody may have sent it
+        self.forwarded = headers.get(b"x-forwarded-for", b"").decode("latin-1")  # as the header says; anybody may have sent it
 
     @property
     def id(self) -> str:
-        """As the client or a proxy before us calls it, or a name of our own."""
+        """The id that the client or a proxy before us gave it, or one of our own."""
         if not _NAME.fullmatch(self._id):
             self._id = os.urandom(8).hex()
         return self._id
 
     @property
     def session(self) -> str | None:
-        """By which lines of one session are found. Not the id itself, with which a client comes back."""
+        """A name that connects the lines of one session. Not the id itself, with which a client comes back."""
         return sha256(self._session.encode()).hexdigest()[:16] if self._session else None
 
     @property
@@ -79,7 +79,8 @@ def note_caller(name: str) -> None:
 
 
 _OF_A_TURN = re.compile(r"turn (\S+) of (\S+)")  # the name of its task
-_TOKEN = re.compile(r"\bus_[A-Za-z0-9_-]{16,}|(?<=[Bb]earer )\S+")  # as `understudy token` makes them, and any that is sent along
+# tokens as `understudy token` makes them, and any token in a header
+_TOKEN = re.compile(r"\bus_[A-Za-z0-9_-]{16,}|(?<=[Bb]earer )\S+")
 
 logger = logging.getLogger("understudy.requests")
 
@@ -119,7 +120,7 @@ def _turn_at_hand() -> tuple[str, str] | None:
 
 
 def _clean(value: object) -> object:
-    """Without tokens, and without halves of characters, which have no UTF-8."""
+    """The value without tokens and without lone surrogates, which have no UTF-8."""
     if not isinstance(value, str):
         return value
     return without_tokens(value.encode(errors="backslashreplace").decode())

@@ -1,7 +1,7 @@
 """Traces and metrics for OpenTelemetry: a request, its turn, and the turn's requests to models and calls of tools.
 
-Only the API of OpenTelemetry is used here. `telemetry_export.py` sends what it makes to a collector. Names are those of its
-conventions for generative AI and for MCP. Nothing that people, models or tools say is part of it.
+This uses only OpenTelemetry's API; `telemetry_export.py` sends the results to a collector. Names follow its conventions for
+generative AI and MCP. Nothing that people, models or tools say is included.
 """
 
 from collections import OrderedDict
@@ -36,7 +36,7 @@ from understudy.servers.process.request_scope import REQUEST, RequestScope
 
 AGENT = "understudy"
 MOST_WAITING = 10_000  # messages whose turns have not begun
-MOST_NAMES = 100  # of models and tools that metrics tell apart
+MOST_NAMES = 100  # names of models and tools with metrics of their own
 OTHER = "_OTHER"
 TOKEN_BUCKETS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
 SECOND_BUCKETS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
@@ -48,7 +48,7 @@ Attributes = dict[str, str | int | float | bool]
 
 
 class Telemetry:
-    """An `Observer`, and what is told of each request (`TracesRequests`)."""
+    """An `Observer` that is also told of each request (`TracesRequests`)."""
 
     def __init__(self) -> None:
         self._tracer = trace.get_tracer(AGENT, __version__)
@@ -56,7 +56,7 @@ class Telemetry:
         self._senders: OrderedDict[str, Context] = OrderedDict()  # the request that sent a message, until its turn begins
         self._parents: dict[str, Context] = {}  # of the turn that is about to begin, by conversation
         self._turns: dict[tuple[str, str], _TurnSpan] = {}
-        self._chats: dict[ModelTiming, Span] = {}  # requests to models that are under way
+        self._chats: dict[ModelTiming, Span] = {}  # current requests to models
         self._names = _Bounded()
         meter = metrics.get_meter(AGENT, __version__)
 
@@ -73,7 +73,7 @@ class Telemetry:
     # -- requests
 
     def called(self, method: str, params: bytes) -> None:
-        """The span begins: it is known what is asked for, and `_meta` may have named a parent."""
+        """The span begins: the method is now known, and `_meta` may have named a parent."""
         request = REQUEST.get()
         if request is None or request.span is not None:
             return
@@ -125,7 +125,7 @@ class Telemetry:
     # -- as an observer
 
     def reached(self, conversation_id: ConversationId) -> None:
-        """The scope of the request keeps it."""
+        """The scope of the request stores it."""
 
     def sent(self, conversation_id: ConversationId, message_id: str) -> None:
         if (request := REQUEST.get()) is not None:
@@ -167,7 +167,7 @@ class Telemetry:
             running.span.add_link(trace.get_current_span(sender).get_span_context())
 
     def _turn(self, conversation_id: str, turn: str, at: float) -> "_TurnSpan":
-        """Also of one that began in another process, and is taken up here."""
+        """Also the span of a turn that began in another process and is resumed here."""
         known = self._turns.get((conversation_id, turn))
         if known is None:
             parent = self._parents.pop(conversation_id, None) or Context()
@@ -237,7 +237,7 @@ class Telemetry:
             })  # fmt: skip
 
     def close(self) -> None:
-        """What is still open ends here, so that it is sent."""
+        """End whatever is still open, so that it is sent."""
         for turn in self._turns.values():
             for call in turn.calls.values():
                 call.span.end()
@@ -272,7 +272,7 @@ class _TurnSpan:
         self._inside = trace.set_span_in_context(self.span, Context())
         self._conversation_id = conversation_id
         self.calls: dict[str, _CallSpan] = {}
-        self.chat: Span | None = None  # the request to a model that is under way
+        self.chat: Span | None = None  # the current request to a model
         self.asked: Attributes = {}
 
     def ask(self, timing: ModelTiming) -> Span:
@@ -295,7 +295,7 @@ class _TurnSpan:
 
 
 class _Bounded:
-    """Names that metrics tell apart: the first hundred, and one for all others."""
+    """Names with metrics of their own: the first hundred, and one name for all others."""
 
     def __init__(self) -> None:
         self._known: set[str] = set()

@@ -1,6 +1,6 @@
-"""Sends traces and metrics to a collector by OTLP over HTTP, where the standard variables of OpenTelemetry name one.
+"""Sends traces and metrics to a collector by OTLP over HTTP, if OpenTelemetry's standard variables name one.
 
-The SDK and its exporter are the extra `telemetry`. Where no collector is named, none of it is imported.
+The SDK and its exporter are the extra `telemetry`. Without a collector, none of it is imported.
 """
 
 import logging
@@ -22,7 +22,7 @@ ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 TRACES = "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
 METRICS = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"
 PROTOCOL = "OTEL_EXPORTER_OTLP_PROTOCOL"
-LAST_WORDS_SECONDS = 2.0  # in which what is left is sent, when the server ends
+LAST_WORDS_SECONDS = 2.0  # to send what is left when the server ends
 
 
 class Exporting:
@@ -31,7 +31,7 @@ class Exporting:
         self._shut_down = shut_down
 
     def close(self) -> None:
-        """What is left is sent, unless the collector takes too long: the server's end does not wait for it."""
+        """Send what is left, within a time limit: the server's end does not wait for a slow collector."""
         self.observer.close()
         sending = threading.Thread(target=self._shut_down, name="understudy-telemetry", daemon=True)
         sending.start()
@@ -39,11 +39,11 @@ class Exporting:
 
 
 def start_telemetry(env: Mapping[str, str]) -> Exporting | None:
-    """None where nobody wants it, or it cannot be had; then a warning says why."""
+    """None if it is not wanted or not available; in the latter case a warning says why."""
     if env.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return None
     wants_traces, wants_metrics = (bool(env.get(ENDPOINT) or env.get(name)) for name in (TRACES, METRICS))
-    if "opentelemetry.sdk.trace" in sys.modules:  # somebody has set it up already, such as `opentelemetry-instrument`
+    if "opentelemetry.sdk.trace" in sys.modules:  # already set up, for example by `opentelemetry-instrument`
         from understudy.servers.process.telemetry import Telemetry
 
         return Exporting(Telemetry(), lambda: None)

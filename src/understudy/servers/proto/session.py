@@ -1,4 +1,4 @@
-"""`proto` for one client, on standard input and output: submissions in, events out, about one conversation at a time."""
+"""`proto` for one client on standard input and output: submissions in, events out, about one conversation at a time."""
 
 import asyncio
 import logging
@@ -34,7 +34,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class ProtoSession:
-    """Submissions are taken one after the other. What goes wrong with one is an `error` event with its id."""
+    """Takes submissions one after the other. If one fails, an `error` event with its id says so."""
 
     def __init__(self, engine: Engine, caller: Caller, sink: Sink, ending: Ending) -> None:
         self._engine = engine
@@ -47,7 +47,7 @@ class ProtoSession:
         self._lines: list[bytes] = []
 
     async def begin(self, overrides: Overrides) -> None:
-        """A new conversation. Raises `AgentError`."""
+        """Begin a new conversation. Raises `AgentError`."""
         self._follow(await self._engine.create(self._caller, overrides))
 
     def receive(self, line: bytes) -> None:
@@ -150,7 +150,7 @@ class ProtoSession:
         try:
             await handle.submit(ops.Resume())
         except ConversationBusy:
-            pass  # another process runs its turn, which is watched from here
+            pass  # another process runs its turn; it is watched from here
         self._follow(handle)
 
     def _choose(self, chosen: Overrides | None) -> None:
@@ -170,7 +170,7 @@ class ProtoSession:
         await handle.submit(op)
 
     async def _decide(self, named: str, decision: object) -> None:
-        """A question is named by its call, or by the id of the events of its turn."""
+        """A question is named by its call id, or by the id of its turn's events."""
         handle = self._handle
         questions = handle.facts.questions
         call_id = named if named in questions else next(iter(questions), None) if self._following.is_running(named) else None
@@ -180,7 +180,7 @@ class ProtoSession:
 
 
 class _Viewer(QuietViewer):
-    """Everything that happens in a conversation, from its first record on."""
+    """Shows everything that happens in a conversation, from its first record on."""
 
     can_answer = True
 
@@ -189,8 +189,8 @@ class _Viewer(QuietViewer):
         self._sink = sink
         presentation = presentation_of(handle)
         self._codec = presentation.codec(handle)
-        self._names: dict[str, str] = {}  # the submission that began a turn, by the turn
-        self._expected: dict[str, str] = {}  # the same, by the message, until its turn is known
+        self._names: dict[str, str] = {}  # the submission that began each turn
+        self._expected: dict[str, str] = {}  # the submission of each message, until its turn is known
         self.following = handle.follow(self, after=0, outlet=sink, hides_reasoning=presentation.hides_reasoning)
 
     def go_live(self) -> None:
@@ -200,7 +200,7 @@ class _Viewer(QuietViewer):
         self.following.stop()
 
     def expect(self, message_id: str, submission_id: str) -> None:
-        """Should the message begin a turn, its events carry this id."""
+        """If the message begins a turn, that turn's events carry this id."""
         self._expected[message_id] = submission_id
 
     def name(self, turn: str | None, submission_id: str) -> None:
@@ -212,7 +212,7 @@ class _Viewer(QuietViewer):
         return turn is not None and self._name_of(turn) == submission_id
 
     def _name_of(self, turn: str) -> str:
-        """Turns of others keep their number."""
+        """Turns that others began keep their number."""
         known = self._names.get(turn)
         if known is None:
             message_id = self.handle.message_of_turn(turn)
@@ -232,7 +232,7 @@ class _Viewer(QuietViewer):
         self._sink.send(b'{"id":%b,"msg":%b}\n' % (_encode(self._name_of(live.turn)), self._codec.delta(live).msg), None)
 
     def question(self, question: Question, turn: str) -> None:
-        """It is an event, and was told with the others."""
+        """The question was already sent as an event."""
 
     def failed(self, error: AgentError) -> None:
         line = b'{"id":"","msg":%b}\n' % _encode({"type": "error", "message": f"nothing more can be shown: {error}"})
@@ -256,7 +256,7 @@ async def _serve(cli: Sequence[tuple[str, Any]], ending: Ending) -> int:
     await pipes.open_output(sink, ending)
     try:
         await session.begin(Overrides())
-    except AgentError as error:  # another `configure_session` may do
+    except AgentError as error:  # a later `configure_session` may succeed
         session.tell("0", {"type": "error", "message": str(error)})
 
     def receive(line: bytes) -> None:

@@ -1,4 +1,4 @@
-"""What may be submitted over `proto`: `{id, op}`, with ops of codex's protocol and those that our conversations have besides."""
+"""What may be submitted over `proto`: `{id, op}`, with ops of codex's protocol and additional ones of ours."""
 
 import json
 from typing import Any
@@ -23,7 +23,7 @@ class SandboxPolicy(msgspec.Struct, kw_only=True):
 
 
 class ConfigureSession(_Op, tag="configure_session", kw_only=True):
-    """A new conversation with these settings; the one before stays what it is."""
+    """Begin a new conversation with these settings; the previous one stays as it is."""
 
     model: str | None = None
     model_reasoning_effort: str | None = None
@@ -40,7 +40,7 @@ class UserInput(_Op, tag="user_input", kw_only=True):
 
 
 class OverrideTurnContext(_Op, tag="override_turn_context", kw_only=True):
-    """From the next message on."""
+    """Settings from the next message on."""
 
     cwd: str | None = None
     approval_policy: ApprovalPolicy | None = None
@@ -82,13 +82,13 @@ class Compact(_Op, tag="compact", kw_only=True):
 
 
 class Resume(_Op, tag="resume", kw_only=True):
-    """Go on with another conversation: it is told from its beginning, and followed."""
+    """Continue with another conversation: it is shown from its beginning, and followed."""
 
     conversation_id: str
 
 
 class Fork(_Op, tag="fork", kw_only=True):
-    """Go on with a new conversation that begins like this one."""
+    """Continue with a new conversation that begins like this one."""
 
     message_id: str | None = None
 
@@ -102,7 +102,7 @@ class Delete(_Op, tag="delete", kw_only=True):
 
 
 class AddToHistory(_Op, tag="add_to_history", kw_only=True):
-    """Of a terminal's line editor: nothing is kept of it here."""
+    """For a terminal's line editor: nothing is stored here."""
 
     text: str = ""
 
@@ -163,7 +163,7 @@ _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 
 
 class NotUnderstood(BadRequest):
-    """A line that is no submission, with its id where that could be read."""
+    """A line that is not a submission, with its id if that could be read."""
 
     def __init__(self, reason: str, submission_id: str = "") -> None:
         super().__init__(reason)
@@ -174,7 +174,7 @@ def read_submission(line: bytes) -> Submission:
     """Raises `NotUnderstood`."""
     try:
         return _decode(line)
-    except msgspec.ValidationError as error:  # JSON, and no submission
+    except msgspec.ValidationError as error:  # JSON, but not a submission
         reason = visible(str(error)).replace("`$.", "`").replace("`$`", "the line")
         raise NotUnderstood(f"{_IS_NONE}: {reason}", _id_of(_decode_envelope_of(line))) from None
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
@@ -185,12 +185,12 @@ def read_submission(line: bytes) -> Submission:
 def _decode_envelope_of(line: bytes) -> Any:
     try:
         return {"id": _decode_envelope(line).id}
-    except (msgspec.DecodeError, UnicodeError, RecursionError):  # what is wrong comes before
+    except (msgspec.DecodeError, UnicodeError, RecursionError):  # the error comes before the id
         return _read_leniently(line)
 
 
 def _read_leniently(line: bytes) -> Any:
-    """What is JSON but has text that we cannot take; None where it is not."""
+    """Read JSON whose text we cannot take; None if it is not JSON."""
     try:
         return json.loads(line.decode(errors="replace"))
     except (ValueError, RecursionError):
@@ -203,7 +203,7 @@ def _id_of(envelope: Any) -> str:
 
 
 def overrides_of(op: ConfigureSession | OverrideTurnContext) -> Overrides | None:
-    """What it chooses; None where that is nothing."""
+    """The chosen overrides; None if there are none."""
     settings: dict[str, Any] = {}
     configures = isinstance(op, ConfigureSession)
     effort, summary = (op.model_reasoning_effort, op.model_reasoning_summary) if configures else (op.effort, op.summary)

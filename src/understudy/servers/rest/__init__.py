@@ -1,3 +1,3 @@
-"""REST: `routes.py` is the table by which requests are served and of which the OpenAPI document is made; handlers read
-(`reading.py`), act (`acting.py`) and manage; `shapes.py` is what they answer with.
+"""REST: `routes.py` is the table from which requests are served and the OpenAPI document is made. Handlers read (`reading.py`), act
+(`acting.py`) and manage; `shapes.py` has their answers.
 """

@@ -1,4 +1,4 @@
-"""Handlers that do something: begin a conversation, send to it, answer its questions, stop it."""
+"""Handlers that act: begin a conversation, send to it, answer its questions, stop it."""
 
 from typing import Annotated, Any, Literal
 
@@ -24,10 +24,10 @@ from understudy.servers.rest.shapes import Accepted, Answered, Decided, Stopped
 from understudy.servers.rest.visits import RestAnswer, Visit
 from understudy.servers.times import rfc3339
 
-READ_BACK = 512  # records, at once, in search of who has answered a question
+READ_BACK = 512  # records per read, in search of who has answered a question
 MOST_READ_BACK = 50_000
 MOST_IMAGES = 16
-MOST_OF_NAME = 128  # characters of what a program calls itself that records keep
+MOST_OF_NAME = 128  # characters of a program's own name that records keep
 
 _Images = Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_IMAGES, description="`data:` URLs, or paths on the server")]
 
@@ -120,7 +120,7 @@ async def create(visit: Visit, new: NewConversation) -> RestAnswer:
     if content:
         try:
             await handle.submit(handle.message(Message("user", content), terms=terms))
-        except TooManyTurns:  # others began theirs meanwhile
+        except TooManyTurns:  # other calls have begun turns meanwhile
             handle.submit_soon(Delete())
             raise
     await handle.durable()
@@ -164,7 +164,7 @@ async def decide(visit: Visit, new: NewDecision) -> Decided:
 
 
 def checked_decision(question: Question, op: Decide) -> Decide:
-    """Raises `InvalidArguments` where it cannot answer that question."""
+    """Raises `InvalidArguments` if it cannot answer that question."""
     if isinstance(question, UserInputAsked) and op.decision not in ("denied", "abort"):
         raise InvalidArguments(f"`{op.call_id}` asks for words: answer it by `answers`, or with `denied`")
     return op
@@ -199,8 +199,8 @@ def answer_to(question: Question, new: NewAnswer, client: str) -> Answer:
 
 
 async def _closed(handle: Handle, call_id: str, mark: float | None) -> Exception:
-    """Why an answer does not count: who was first, where somebody was."""
-    await handle.committed()  # the answer that counts may have come in this very moment, and is not shown before it is on disk
+    """Why an answer does not count: who was first, if somebody was."""
+    await handle.committed()  # the answer that counts may have just come, and is not shown before it is on disk
     first = await _first_answer(handle, call_id, mark)
     if first is None:
         return NotThere(f"no question `{call_id}` is open here; open ones: {', '.join(handle.facts.questions) or 'none'}")
@@ -212,7 +212,7 @@ async def _closed(handle: Handle, call_id: str, mark: float | None) -> Exception
 
 
 async def _first_answer(handle: Handle, call_id: str, mark: float | None) -> tuple[Entry, ApprovalDecided] | None:
-    """The one that counts, to the question with this mark, or to the last one: models give their calls the same ids again."""
+    """The answer that counts for the question with this mark, or for the last one: models reuse call ids."""
     found: tuple[Entry, ApprovalDecided] | None = None
     before = handle.published
     looked_at = 0
@@ -232,7 +232,7 @@ async def _first_answer(handle: Handle, call_id: str, mark: float | None) -> tup
 
 
 async def interrupt(visit: Visit) -> Stopped:
-    """Answered when the turn is over."""
+    """Answer when the turn is over."""
     handle = await visit.find()
     stopped = await handle.interrupt()
     if stopped.status != "requested":

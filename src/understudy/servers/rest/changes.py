@@ -1,12 +1,11 @@
-"""`GET /v1/changes`: rows of the list as they change, so that a list on a screen is live. One look serves all who watch.
+"""`GET /v1/changes`: rows of the list as they change, for a live list on a screen. All watchers share the same checks.
 
-It looks four times a second, and only while somebody watches. The log's hints would not spare it that: they are for one
-conversation each, poll themselves, and say nothing about viewers or a process that died. A look takes about a millisecond.
+The list is checked four times a second, only while somebody watches. The log's notifications cannot replace this: each is for one
+conversation, they poll themselves, and they say nothing about viewers or a process that died. A check takes about a millisecond.
 
-Going round all rows of the list, a few at each look: what happens far down in it is noticed, too, a little later.
-
-The last active rows are looked at each time (`changes.py`). Below them a row changes without moving up when it is archived, deleted
-or watched, or when the process of its turn dies. For each row only a digest is kept, so that a long list costs little memory.
+The most recently active rows are checked each time. Below them a row can change without moving up, when it is archived, deleted or
+watched, or when its turn's process dies. So a sweep goes round all rows, a few at each check, and notices such changes a little
+later. It keeps only a digest of each row, so that a long list costs little memory.
 """
 
 import asyncio
@@ -24,7 +23,7 @@ from understudy.servers.http.stream_sink import StreamSink
 from understudy.servers.rest.rows import rows_of
 from understudy.store.log import Listed, Status
 
-ROWS = 100  # at each look: less than a millisecond
+ROWS = 100  # at each check: less than a millisecond
 
 
 class _Known(msgspec.Struct, frozen=True):
@@ -34,26 +33,26 @@ class _Known(msgspec.Struct, frozen=True):
 
 class ListChanges(msgspec.Struct, frozen=True):
     changed: tuple[Listed, ...] = ()
-    deleted: Mapping[ConversationId, str] = {}  # and whose they were
+    deleted: Mapping[ConversationId, str] = {}  # each with its former owner
 
 
 class Sweep:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._known: dict[ConversationId, _Known] = {}
-        self._met: set[ConversationId] = set()  # in the round that is under way
+        self._met: set[ConversationId] = set()  # rows met in the current round
         self._archived = False
         self._cursor: str | None = None
 
     async def begin(self) -> None:
-        """Get to know all rows, so that everything after this is news."""
+        """Read all rows once, so that every later change is news."""
         await self.look()
         while self._cursor is not None or self._archived:
-            await asyncio.sleep(0)  # others are served between two
+            await asyncio.sleep(0)  # lets others be served
             await self.look()
 
     async def look(self) -> ListChanges:
-        """At the next rows. One that was not known before is no news here: it is among the last active ones."""
+        """Check the next rows. A row seen for the first time is not reported here: it is among the most recently active ones."""
         page = await self._engine.list(LOCAL, ROWS, self._cursor, archived=self._archived)
         changed = [listed for listed in page.rows if await self._note(listed)]
         self._cursor = page.next_cursor
@@ -89,13 +88,13 @@ class Sweep:
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.25
-ROWS_OF_A_CHANGE = 60  # that are looked at each time, and more where all of them have changed; the others are swept
+ROWS_OF_A_CHANGE = 60  # checked each time, and more if all of them have changed; `Sweep` covers the rest
 MOST_PAGES = 20
 _encode = msgspec.json.Encoder().encode
 
 
 class ChangesStream:
-    """What one client is told. One that does not keep up is let go: it comes back and reads the list again."""
+    """The changes for one client. A client that does not keep up is disconnected: it comes back and reads the list again."""
 
     def __init__(self, visitor: Visitor) -> None:
         self.visitor = visitor
@@ -109,7 +108,7 @@ class ChangesStream:
 
 
 class _Seen(msgspec.Struct, frozen=True):
-    """What a row was made of."""
+    """The data that a row was made from."""
 
     listed: Listed
     status: Status
@@ -123,10 +122,10 @@ class Changes:
         self._seen: dict[ConversationId, _Seen] = {}
         self._sweep = Sweep(engine)
         self._looking: asyncio.Task[None] | None = None
-        self._opening = asyncio.Lock()  # or who comes second would pass over what has happened since the first was let in
+        self._opening = asyncio.Lock()  # otherwise a second watcher would miss what has happened since the first was let in
 
     async def open(self, visitor: Visitor) -> ChangesStream:
-        """Everything that changes from here on."""
+        """All changes from here on."""
         async with self._opening:
             if not self._streams:
                 self._sweep = Sweep(self._engine)
@@ -165,7 +164,7 @@ class Changes:
         changed = [seen.listed for name, seen in self._seen.items() if before.get(name) != seen]
         changed += [listed for listed in swept.changed if listed.conversation_id not in self._seen]
         deleted = dict(swept.deleted)
-        for name in before.keys() - self._seen.keys():  # others are more active now, or it is gone
+        for name in before.keys() - self._seen.keys():  # other rows are more active now, or it is gone
             if (listed := await self._engine.listed(name)) is None:
                 deleted[name] = before[name].listed.owner
             elif listed != before[name].listed:
@@ -181,7 +180,7 @@ class Changes:
             stream.tell(owner, line)
 
     async def _look(self) -> dict[ConversationId, _Seen]:
-        """The last active ones: as many as there are, up to so many, and on for as long as they have changed since."""
+        """The most recently active rows: up to a fixed number, and further as long as rows have changed."""
         found: dict[ConversationId, _Seen] = {}
         for archived in (False, True):
             cursor: str | None = None

@@ -1,10 +1,9 @@
-"""`…/diff`: what patches have changed in files, in one turn or in all of them.
+"""`…/diff`: what patches have changed in files, in one turn or in all turns.
 
-The diffs of several turns as one: what a file was before the first of them, and what it is after the last. Pure.
+It joins the diffs of several turns into one: a file before the first turn, and after the last. Pure, apart from reading the log.
 
-Only hunks are known, not whole files, so a file is followed as pieces: runs of lines that it had in the beginning, and lines that
-are new. Where a diff does not fit to what is known, because something else has changed the file in between, its diffs are shown one
-after the other.
+Only hunks are known, not whole files. So a file is followed as pieces: runs of its original lines, and new lines. If a diff does
+not fit what is known, because something else has changed the file in between, the file's diffs are shown one after the other.
 """
 
 import asyncio
@@ -31,20 +30,20 @@ MOST_LINES = 200_000  # of a file that is followed
 class FileDiff(msgspec.Struct, frozen=True):
     """One file of a diff."""
 
-    old: str  # its name before; empty: there was none
-    new: str  # its name after; empty: there is none
+    old: str  # its earlier name; empty: it did not exist
+    new: str  # its later name; empty: it no longer exists
     text: str
 
 
 class FileLine(msgspec.Struct, frozen=True):
-    """One line of a file as it is now. `origin`: which one of the beginning it is; 0: it is new."""
+    """One line of a file as it is now. `origin`: its number in the original file; 0: it is new."""
 
     origin: int
     text: str
 
 
 class DoesNotFit(Exception):
-    """A diff says something else of a file than those before it."""
+    """A diff contradicts the earlier diffs of the file."""
 
 
 def split_files(diff: str) -> list[FileDiff]:
@@ -64,7 +63,7 @@ def _file(text: str) -> FileDiff:
 
 
 def join_diffs(diffs: list[str]) -> str:
-    """Of turns, in their order."""
+    """Join the diffs of turns, given in order."""
     chains: list[list[FileDiff]] = []
     for diff in diffs:
         for file in split_files(diff):
@@ -116,13 +115,13 @@ def _line_of(text: str, beginning: str) -> str:
 
 
 class _Pieces:
-    """A file as it is now: its lines up to the last one that a diff has named; after those come the ones that nobody has named."""
+    """A file as it is now: its lines up to the last one that a diff has named. Unnamed lines follow."""
 
     def __init__(self, *, begins_empty: bool) -> None:
         self._now: list[FileLine] = []
-        self._before: dict[int, str] = {}  # lines of the beginning that are known
-        self._named = 0  # lines of the beginning that are in `_now`, or were
-        self._ends = begins_empty  # there are no lines beyond those
+        self._before: dict[int, str] = {}  # known lines of the original file
+        self._named = 0  # original lines that are or were in `_now`
+        self._ends = begins_empty  # the original file has no further lines
 
     def apply(self, text: str) -> None:
         """Raises `DoesNotFit`."""
@@ -166,7 +165,7 @@ class _Pieces:
             self._now.append(FileLine(self._named, ""))
 
     def hunks(self) -> str:
-        """From the beginning to now, with as much around each change as is known."""
+        """The hunks from the original file to the present one, with as much context as is known."""
         told = self._told()
         changed = [number for number, (mark, _, _) in enumerate(told) if mark != " "]
         groups: list[tuple[int, int]] = []
@@ -179,9 +178,10 @@ class _Pieces:
         return "".join(_write(told, *self._known_part(told, *group)) for group in groups)
 
     def _told(self) -> list[tuple[str, int, str]]:
-        """Every line as a diff has it: its mark, its number in the beginning, its text.
+        """Every line in a diff's form: its mark, its original number, its text.
 
-        What lies between two lines that no diff has named is compared anew: a later turn may have put back what one removed.
+        Between two lines that no diff has named, the text is compared again: a later turn may have restored what an earlier one
+        removed.
         """
         told: list[tuple[str, int, str]] = []
         before = 1
@@ -197,7 +197,7 @@ class _Pieces:
         return told
 
     def _known_part(self, told: list[tuple[str, int, str]], begin: int, end: int) -> tuple[int, int]:
-        """Without lines at its edges that no diff has named. Raises `DoesNotFit` where there are such lines between two changes."""
+        """The range without unknown lines at its edges. Raises `DoesNotFit` if there are unknown lines between two changes."""
         changed = [number for number in range(begin, end) if told[number][0] != " "]
         unknown = [number for number in range(begin, end) if told[number][0] == " " and told[number][1] not in self._before]
         if any(changed[0] < number < changed[-1] for number in unknown):
@@ -228,7 +228,7 @@ def _write(told: list[tuple[str, int, str]], begin: int, end: int) -> str:
 
 
 def _hunks(text: str) -> list[tuple[int, int, list[str]]]:
-    """Where each begins in the file before, how many lines of it it has, and its lines with their line ends."""
+    """For each hunk its first line in the earlier file, its number of lines there, and its lines with line ends."""
     found: list[tuple[int, int, list[str]]] = []
     lines = text.split("\n")
     number = 0
@@ -294,5 +294,5 @@ async def _diffs(handle: Handle) -> tuple[dict[str, str], set[str]]:
                 case _:
                     pass
         after = page[-1].seq
-        await asyncio.sleep(0)  # others are served in between
+        await asyncio.sleep(0)  # lets others be served
     return found, turns

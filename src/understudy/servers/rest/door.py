@@ -1,4 +1,4 @@
-"""REST on the server: a request finds its route, is read strictly, and is answered by its handler, or by what that raises."""
+"""REST on the server: finds a request's route, reads the request strictly, and answers with the handler's result or error."""
 
 import logging
 
@@ -22,7 +22,7 @@ from understudy.servers.rest.visits import RestAnswer, Visit
 
 logger = logging.getLogger(__name__)
 
-PIECE_BYTES = 256 * 1024  # sent at once: a client that does not read keeps its request open, and open ones are counted
+PIECE_BYTES = 256 * 1024  # sent at once: a client that does not read keeps its request open, and open requests are limited
 
 GUARDING: Headers = (
     (b"cache-control", b"no-store"),
@@ -44,7 +44,7 @@ class RestDoor:
         self._watching = WhoWatches(engine)
 
     def methods(self, path: str) -> tuple[str, ...]:
-        """Of a path; none where nothing is there."""
+        """The methods of a path; empty if there is none."""
         return tuple(self._routes.find(path))
 
     @staticmethod
@@ -55,7 +55,7 @@ class RestDoor:
         await send({"type": "http.response.body", "body": b"" if asked.method == "HEAD" else document})
 
     async def serve(self, asked: Asked, visitor: Visitor, send: Send) -> None:
-        """Raises `Refusal`. Whoever asks may come in; what they may do is for the handlers."""
+        """Raises `Refusal`. The visitor may come in; the handlers check what they may do."""
         found = self._routes.find(asked.path).get(asked.method)
         if found is None:
             raise Refusal(404, "nothing is here; /openapi.json says what there is")
@@ -112,7 +112,7 @@ class RestDoor:
         return events + [(stream.visitor, stream.sink) for stream in self._changes.streams]
 
     def principals_changed(self, principals: Principals) -> None:
-        """Whoever has other rights now, or none, is shown nothing more on the connections they have."""
+        """Close the connections of callers whose rights have changed or gone."""
         for visitor, sink in self._open():
             if principals.current(visitor.principal.name) != visitor.principal:
                 sink.end()
@@ -123,7 +123,7 @@ class RestDoor:
                 sink.end()
 
     def close(self) -> None:
-        """The server ends: streams do, and those who watch come back to the next one."""
+        """The server ends: close the streams; their clients come back to the next server."""
         self._watching.end()
         for _, sink in self._open():
             sink.end()

@@ -1,11 +1,10 @@
-"""`…/events` as a stream: everything after a place in the log, then what happens, from one cursor.
+"""`…/events` as a stream: everything after a position in the log and then live events, from one cursor.
 
-Ids of events: `RECORD.NUMBER`, and how much of unfinished texts was given by then. They say by themselves where a stream stands,
-so that any process can resume it from the log.
+An event's id is `RECORD.NUMBER` with the lengths of unfinished texts given so far. It holds the stream's whole position, so that
+any process can resume it from the log.
 
-Telling those who watch a conversation who else does: soon after somebody has come or left, and then not again for a moment.
-
-When a server comes back, thousands of streams do: telling each of them of each of the others would take all memory there is.
+Watchers are told who else watches: soon after somebody has come or left, and then not again for a moment. When a server restarts,
+thousands of streams return; telling each of them of each other would take all memory.
 """
 
 import asyncio
@@ -40,7 +39,7 @@ def write_position(record: int, events: int, given: Mapping[str, int]) -> bytes:
 
 
 def read_position(text: str) -> EventPosition | None:
-    """None for what is none of ours."""
+    """None if the id is not ours."""
     found = _FORM.fullmatch(text)
     if found is None:
         return None
@@ -53,27 +52,27 @@ def read_position(text: str) -> EventPosition | None:
     return EventPosition(int(found[1]), None if found[2] is None else int(found[2]), given)
 
 
-READ_BACK = PAGE_RECORDS  # at once, in search of the beginning of a turn
+READ_BACK = PAGE_RECORDS  # records per read, in search of the beginning of a turn
 MOST_READ_BACK = 1024
 
 
 class StreamCodec(Protocol):
-    """What one viewer is told of entries and deltas, as lines of JSON."""
+    """Turns entries and deltas into lines of JSON for one viewer."""
 
     def note(self, entry: Entry) -> None: ...
 
     def note_given(self, turn: str, given: Mapping[str, int]) -> None:
-        """So much of unfinished texts the viewer has been given before."""
+        """The viewer already has so much of unfinished texts."""
         ...
 
     def lines(self, live: LiveEntry) -> tuple[bytes, ...]: ...
 
     def delta(self, live: LiveDelta) -> bytes:
-        """Empty where nothing is told of it."""
+        """Empty if the delta is not shown."""
         ...
 
     def aside(self, line: bytes) -> bytes:
-        """Of what is no record: who watches. Empty where it is not told."""
+        """A line without a record: who watches. Empty if it is not shown."""
         ...
 
     def failed(self, reason: str) -> bytes:
@@ -85,7 +84,7 @@ Codec = TypeVar("Codec", bound=StreamCodec)
 
 
 async def codec_at(handle: Handle, after: int, make: Callable[[Handle], Codec]) -> Codec:
-    """One that knows what came before in the turn in whose middle it begins, unless that is too long ago."""
+    """A codec that knows the earlier entries of the turn in whose middle it begins, unless they are too far back."""
     codec = make(handle)
     past: list[LiveEntry] = []
     before = after
@@ -99,7 +98,7 @@ async def codec_at(handle: Handle, after: int, make: Callable[[Handle], Codec]) 
 
 
 class EventStream:
-    """A viewer whose events one connection takes."""
+    """A viewer whose events are sent over one connection."""
 
     def __init__(
         self, handle: Handle, sink: StreamSink, codec: StreamCodec, after: int, *, answers: bool, hides_reasoning: bool
@@ -115,7 +114,7 @@ class EventStream:
         sink.mark = lambda: self._id or None
 
     def begin(self, position: EventPosition, rest: Sequence[bytes]) -> None:
-        """`rest`: events of the record at which it begins that the client does not have."""
+        """`rest`: events that the client lacks of the record at which the stream begins."""
         self._events = position.events or 0
         for line in rest:
             self._events += 1
@@ -127,7 +126,7 @@ class EventStream:
         self.following.stop()
 
     def tell(self, line: bytes) -> None:
-        """Something that is no record: it has no id, and is not told again."""
+        """Send a line without a record: it has no id and is not repeated."""
         self._id = b""
         if told := self._codec.aside(line):
             self.sink.send(told, None)
@@ -145,13 +144,13 @@ class EventStream:
             self._send(line)
 
     def question(self, question: Question, turn: str) -> None:
-        """It is an event like the others."""
+        """The question was already sent as an event."""
 
     def question_closed(self, call_id: str, turn: str) -> None:
-        """So is its answer."""
+        """So was its answer."""
 
     def ended(self, ended: TurnEnded) -> None:
-        """A stream goes on after every turn."""
+        """A stream continues after every turn."""
 
     def failed(self, error: AgentError) -> None:
         self._id = b""
@@ -166,15 +165,15 @@ class EventStream:
 
 REST_SECONDS = 0.1  # between two rounds in one conversation, and longer for many:
 SECONDS_FOR_EACH = 0.001
-AT_ONCE = 16  # streams that are told for a share of a step
+AT_ONCE = 16  # streams that are told for one share of a step
 _encode = msgspec.json.Encoder().encode
 
 
 class _Round(msgspec.Struct):
-    """Of one conversation."""
+    """A round in one conversation."""
 
     streams: dict[EventStream, None]
-    changed: bool = False  # since they were told
+    changed: bool = False  # since the last round
     under_way: bool = False
 
 

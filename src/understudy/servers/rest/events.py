@@ -1,6 +1,6 @@
-"""Events as REST shows them: those of the modern codec, with what a person at a page needs besides.
+"""Events as REST shows them: those of the modern codec, with additions for a person at a page.
 
-A question as a person is shown it: exactly what, why it is asked, what a yes lifts, and how it can be answered.
+A question shows exactly what is asked and why, what a yes permits, and how it can be answered.
 """
 
 from collections.abc import Mapping
@@ -66,7 +66,7 @@ def choices_of(question: Question) -> tuple[Choice, ...]:
 
 
 def open_questions(handle: Handle) -> tuple[OpenQuestion, ...]:
-    """Those of a conversation, the oldest first."""
+    """The open questions of a conversation, oldest first."""
     facts = handle.facts
     if not facts.questions:
         return ()
@@ -78,15 +78,15 @@ def open_questions(handle: Handle) -> tuple[OpenQuestion, ...]:
 
 
 def seconds_to_answer(handle: Handle) -> float:
-    """After which a question is answered by a no; 0: never."""
+    """The time after which a question is answered by a no; 0: never."""
     try:
         return handle.setup().config.questions.timeout_seconds
-    except AgentError:  # its folder is gone: the question can be seen, and answering says why not
+    except AgentError:  # its folder is gone: the question is still shown, and answering it tells the reason
         return 0.0
 
 
 def shown_question(question: Question, turn: str, asked_at: float, cwd: str, seconds: float) -> OpenQuestion:
-    """`seconds`: as `seconds_to_answer` has them."""
+    """`seconds`: from `seconds_to_answer`."""
     return OpenQuestion(
         call_id=question.call_id,
         kind=kind_of(question),
@@ -123,14 +123,14 @@ _encode = msgspec.json.Encoder().encode
 
 
 class EventBody(msgspec.Struct, frozen=True):
-    """An event, as `Event` in `shapes.py` has it, without its id."""
+    """An `Event` of `shapes.py` without its id."""
 
     msg: bytes
     by: str | None = None
 
 
 class RestCodec:
-    """For one viewer of a conversation. `codec` has to know the entries of a turn in order; see there."""
+    """For one viewer of a conversation. `codec` must be shown the entries of a turn in order; see there."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
@@ -142,7 +142,7 @@ class RestCodec:
         self.codec.note(entry)
 
     def events(self, live: LiveEntry) -> tuple[EventBody, ...]:
-        """Of an entry. The same for all who watch, so it is kept with the entry."""
+        """The events of an entry. All viewers share them, so they are cached in the entry."""
         if RestCodec in live.encoded:
             self.codec.note(live.entry)
         else:
@@ -150,17 +150,17 @@ class RestCodec:
         return live.encoded[RestCodec]
 
     def lines(self, live: LiveEntry) -> tuple[bytes, ...]:
-        """The events in JSON, as pages and streams have them. Kept with the entry, too."""
+        """The events in JSON, for pages and streams. Also cached in the entry."""
         entry, events = live.entry, self.events(live)
         if _LINES not in live.encoded:
             lines: tuple[bytes, ...] = ()
-            for number, told in enumerate(events, start=1):  # seldom more than one
+            for number, told in enumerate(events, start=1):  # rarely more than one
                 lines += (_line(f"{entry.seq}.{number}", entry.seq, entry.at, entry.turn, told.by, told.msg),)
             live.encoded[_LINES] = lines
         return live.encoded[_LINES]
 
     def delta(self, live: LiveDelta) -> bytes:
-        """A piece of text or output, which has no time and no place of its own: it follows record `seq`."""
+        """A piece of text or output. It has no time and position of its own: it follows record `seq`."""
         line = live.encoded.get(RestCodec)
         if line is None:
             msg = self.codec.delta(live).msg
@@ -168,7 +168,7 @@ class RestCodec:
         return line
 
     def note_given(self, turn: str, given: Mapping[str, int]) -> None:
-        """Events of deltas stand for themselves."""
+        """Not needed: events of deltas are complete in themselves."""
 
     def aside(self, line: bytes) -> bytes:
         return line
@@ -243,7 +243,7 @@ class RestCodec:
         }
 
     def _images(self, urls: "tuple[str, ...] | list[str]", seq: int) -> list[dict[str, str | None]]:
-        """Where each can be had from us. One that is elsewhere is only named: nothing is fetched from there for a viewer."""
+        """Where we serve each image. An image elsewhere is only named: nothing is fetched from there for a viewer."""
         return [
             {"url": f"/v1/conversations/{self._id}/images/{seq}/{number}", "elsewhere": None}
             if url.startswith("data:")

@@ -1,4 +1,4 @@
-"""What is fetched whole: the log as `understudy export` writes it, the conversation for reading, or an image of a record."""
+"""Whole downloads: the log as `understudy export` writes it, the conversation for reading, or an image of a record."""
 
 import asyncio
 import binascii
@@ -47,7 +47,7 @@ async def export(visit: Visit, wanted: ExportWanted) -> RestAnswer:
         if not page:
             raise UnknownConversation("deleted meanwhile")
         entries += page
-        await asyncio.sleep(0)  # others are served in between
+        await asyncio.sleep(0)  # lets others be served
     body = await asyncio.to_thread(_encoded, wanted.form, listed, entries)
     kind, ending = _KINDS[wanted.form]
     given = (b"content-disposition", f'attachment; filename="{handle.id}.{ending}"'.encode())
@@ -101,7 +101,7 @@ def urls_of(entry: Entry) -> list[str]:
 
 
 def kind_of(data: bytes) -> bytes | None:
-    """By what it is, whatever it is called."""
+    """The type by the content, whatever its name says."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return b"image/webp"
     return next((kind for begin, kind in _BEGIN.items() if data.startswith(begin)), None)

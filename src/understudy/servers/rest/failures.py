@@ -1,4 +1,4 @@
-"""Where an exception becomes an error of REST: a status, a code for programs, and words for people. Nothing else builds these."""
+"""Turns exceptions into errors of REST: a status, a code for programs, and words for people. Nothing else builds these."""
 
 import logging
 from typing import Any
@@ -66,7 +66,7 @@ class NotThere(BadRequest):
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     code: str
     message: str
-    by: str | None = None  # of a question that was answered already: who was first
+    by: str | None = None  # if a question was already answered: who was first
     decision: str | None = None
     decided_at: str | None = None
 
@@ -76,7 +76,7 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 def to_refusal(error: Exception) -> Refusal:
-    """Whatever a handler raises, as an answer."""
+    """The answer for any exception of a handler."""
     match error:
         case Refusal():
             return error

@@ -1,4 +1,4 @@
-"""Handlers for what a person does with a conversation besides talking: sum up, undo, fork, rename, put away, delete."""
+"""Handlers for managing a conversation: compact, undo, fork, rename, archive, delete."""
 
 from typing import Annotated
 
@@ -33,7 +33,7 @@ class RenameWanted(Body, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 async def compact(visit: Visit) -> RestAnswer:
-    """Not waited for: events tell what comes of it."""
+    """Does not wait: events report the outcome."""
     handle = await visit.find()
     compacting = await handle.compact()
     await handle.durable()

@@ -1,4 +1,4 @@
-"""The OpenAPI document, made of the table by which requests are served and the shapes that are sent."""
+"""The OpenAPI document, made from the table that serves requests and from the shapes that are sent."""
 
 import re
 from functools import cache
@@ -26,7 +26,7 @@ _ALWAYS = {
 @cache
 def openapi_document() -> bytes:
     kinds = [kind for route in ROUTES for kind in (route.answer, route.query, route.body) if kind is not None]
-    described = [*dict.fromkeys(kinds), Failure, Update]  # the last one is what each event of a stream of items holds
+    described = [*dict.fromkeys(kinds), Failure, Update]  # `Update` is the content of each event in a stream of items
     schemas, components = msgspec.json.schema_components(described, ref_template=_REF)
     by_kind = dict(zip(described, schemas, strict=True))
     queries = {by_kind[route.query]["$ref"].rpartition("/")[2] for route in ROUTES if route.query is not None}

@@ -1,6 +1,6 @@
 """Handlers that only read: who asks, the list, one conversation, its events or items as a page or as a stream.
 
-`…/report`: all that one turn did and used. The results of calls have a brief form of it.
+`…/report`: everything that one turn did and used. The results of calls have a brief form of it.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ async def me(visit: Visit) -> Me:
     page = await visit.engine.list(caller, LATELY)
     try:
         default = [visit.engine.configure(Overrides()).model]
-    except AgentError:  # the configuration is wrong, which is told where it matters
+    except AgentError:  # the configuration is wrong, which is reported where it matters
         default = []
     models = dict.fromkeys([*default, *(each.summary.model for each in page.rows)])
     return Me(
@@ -104,7 +104,7 @@ async def events(visit: Visit, wanted: EventsWanted) -> RestAnswer | EventStream
 
 
 class Span(msgspec.Struct, frozen=True):
-    """Records of a page: `first` to `last`, of so many that there are (`end`)."""
+    """The records of a page: `first` to `last`, and the last one that exists (`end`)."""
 
     first: int
     last: int
@@ -126,7 +126,7 @@ def span_of(handle: Handle, wanted: EventsWanted) -> Span:
 
 
 async def _page(handle: Handle, wanted: EventsWanted) -> msgspec.Raw:
-    """As `Events` in `shapes.py`: put together from what the codec has written."""
+    """An `Events` of `shapes.py`, joined from what the codec has written."""
     span = span_of(handle, wanted)
     hidden = presentation_of(handle).hides_reasoning
     codec = await codec_at(handle, span.first - 1, RestCodec)
@@ -149,7 +149,7 @@ async def stream_of(visit: Visit, handle: Handle, wanted: EventsWanted, make: Ca
             raise Refusal(400, "Last-Event-ID is none of this conversation's events")
         position = found
     end = handle.published
-    if position.record > end:  # the log never had that number: there is nothing after it but what comes
+    if position.record > end:  # the log never had that number: only new events follow it
         position = EventPosition(end)
     codec = await codec_at(handle, position.record, make)
     rest: list[bytes] = []

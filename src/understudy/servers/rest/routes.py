@@ -1,4 +1,4 @@
-"""Every address of REST: by this table requests are served, and of it the OpenAPI document is made."""
+"""Every address of REST. Requests are served from this table, and the OpenAPI document is made from it."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal
@@ -27,7 +27,7 @@ class Route(msgspec.Struct, frozen=True):
 
     @property
     def tag(self) -> str:
-        """Under which heading documents and generated clients have it."""
+        """The heading in documents and generated clients."""
         if self.method == "GET":
             return "watch"
         return "ask and answer" if self.handler.__module__ == acting.__name__ else "manage"
@@ -176,14 +176,14 @@ class Routes:
     """Finds the route of a request."""
 
     def __init__(self, routes: tuple[Route, ...] = ROUTES) -> None:
-        self._by_end: dict[tuple[int, str], list[tuple[tuple[str, ...], Route]]] = {}  # how many parts, and the last of them
+        self._by_end: dict[tuple[int, str], list[tuple[tuple[str, ...], Route]]] = {}  # by the number of parts and the last part
         for route in routes:
             parts = tuple(route.path.split("/"))
             end = "" if parts[-1].startswith("{") else parts[-1]
             self._by_end.setdefault((len(parts), end), []).append((parts, route))
 
     def find(self, path: str) -> dict[str, tuple[Route, dict[str, str]]]:
-        """The routes of a path, by their methods, with the parts that the path names."""
+        """The routes of a path by method, each with the parts that the path names."""
         parts = tuple(path.split("/"))
         found: dict[str, tuple[Route, dict[str, str]]] = {}
         for end in {parts[-1], ""}:

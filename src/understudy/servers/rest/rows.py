@@ -1,9 +1,8 @@
-"""Rows of the list of conversations: what waits for a person first, then the last active ones.
+"""Rows of the list of conversations, and `GET /v1/conversations`, its pages: conversations that wait for a person come first, then
+the most recently active ones.
 
-A row is put together from what the store has and from what this process knows, and something may happen in between: it is made anew
-until both tell of the same record.
-
-`GET /v1/conversations`: pages of the list. What waits for a person comes first, then the last active ones.
+A row combines the store's data with this process's. Something may happen between the two reads, so a row is made again until both
+describe the same record.
 """
 
 import math
@@ -25,7 +24,7 @@ from understudy.servers.rest.shapes import Conversation, OpenQuestion, Row, Rows
 from understudy.servers.times import rfc3339
 from understudy.store.log import Listed
 
-LOOKED_BACK = 8  # records, in search of how the last turn ended: a title, an undo or a snapshot may have come after it
+LOOKED_BACK = 8  # records, in search of the last turn's end: a title, an undo or a snapshot may have come after it
 MOST_LOOKS = 10  # at a conversation in which something happens all the time
 
 
@@ -40,13 +39,13 @@ async def _row_of(engine: Engine, caller: Caller, listed: Listed) -> Row:
             handle = await engine.find(caller, listed.conversation_id)
             standing = await _agreed_standing(engine, handle)
             return await _row(engine, standing, open_questions(handle))
-        except (UnknownConversation, Damaged):  # deleted meanwhile; or opening it says what is wrong
+        except (UnknownConversation, Damaged):  # deleted meanwhile, or opening it reports the error
             pass
     return await _row(engine, standing)
 
 
 async def conversation_of(engine: Engine, handle: Handle) -> Conversation:
-    """Raises `UnknownConversation` for one that was deleted meanwhile."""
+    """Raises `UnknownConversation` for a conversation deleted meanwhile."""
     standing = await _agreed_standing(engine, handle)
     facts, questions = handle.facts, open_questions(handle)
     queued = len(handle.queued)
@@ -71,10 +70,12 @@ def _workspace(engine: Engine, chosen: Workspace, saved: str | None) -> ShownWor
 
 
 async def _agreed_standing(engine: Engine, handle: Handle) -> Standing:
-    """The row in the state that the handle's facts have too. What is not on disk yet is waited for: nobody is shown it sooner."""
+    """The row in the same state as the handle's facts. It waits for records that are not on disk yet: nobody is shown
+    them sooner.
+    """
     looks = 0
     while True:
-        with suppress(AgentError):  # where the log cannot be written, what it has is told
+        with suppress(AgentError):  # if the log cannot be written, show what it has
             await handle.committed()
         listed = await engine.listed(handle.id)
         if listed is None:
@@ -83,7 +84,7 @@ async def _agreed_standing(engine: Engine, handle: Handle) -> Standing:
         looks += 1
         if standing.listed.last_seq == handle.facts.last_seq or looks == MOST_LOOKS:
             return standing
-        await engine.find(handle.caller, handle.id)  # takes in what another process has written
+        await engine.find(handle.caller, handle.id)  # reads what another process has written
 
 
 async def _row(engine: Engine, standing: Standing, questions: tuple[OpenQuestion, ...] = ()) -> Row:
@@ -119,10 +120,10 @@ async def _state(engine: Engine, standing: Standing) -> State:
     return "idle"
 
 
-PAGE = 200  # rows that are read at once, in search of questions
-MOST_SEARCHED = 1000  # of the last active ones, for questions that come first; older ones come in their place
-MOST_LOOKED_AT = 5000  # for one answer to a search, which goes on with the next page
-SEARCHED_TO = "."  # in a cursor, behind the engine's, which has none in it
+PAGE = 200  # rows per read, in search of questions
+MOST_SEARCHED = 1000  # most recently active rows searched for questions to show first; older ones come in their usual place
+MOST_LOOKED_AT = 5000  # for one answer to a search, which continues on the next page
+SEARCHED_TO = "."  # in a cursor, after the engine's, which never contains it
 
 
 class ListQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -137,7 +138,7 @@ class ListQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 async def list_rows(engine: Engine, caller: Caller, wanted: ListQuery) -> Rows:
-    """Raises `BadRequest` for a cursor that is none."""
+    """Raises `BadRequest` for an invalid cursor."""
     found: list[Row] = []
     if wanted.cursor is None:
         cursor = None
@@ -148,8 +149,8 @@ async def list_rows(engine: Engine, caller: Caller, wanted: ListQuery) -> Rows:
     shown = {row.id for row in found}
 
     def was_first(listed: Listed) -> bool:
-        """Not one whose question came up since the search: in the first answer it has its place among the others, and later pages
-        leave out what has changed.
+        """Whether the row was shown first. A question asked after that search does not count: in the first answer its row has its
+        usual place, and later pages leave out what has changed.
         """
         if wanted.cursor is None:
             return listed.conversation_id in shown
@@ -167,7 +168,7 @@ async def list_rows(engine: Engine, caller: Caller, wanted: ListQuery) -> Rows:
 
 
 async def _with_questions(engine: Engine, caller: Caller, wanted: ListQuery) -> tuple[list[Listed], float]:
-    """And how far back they were searched for: when the last row looked at was active."""
+    """Rows with open questions, and how far back they were searched for: when the last row checked was active."""
     found: list[Listed] = []
     cursor: str | None = None
     searched_to = math.inf
@@ -182,7 +183,7 @@ async def _with_questions(engine: Engine, caller: Caller, wanted: ListQuery) -> 
 
 
 def _write_cursor(cursor: str, searched_to: float) -> str:
-    """The engine's, and how far questions were searched for, unless that is all."""
+    """The engine's cursor, and how far questions were searched for unless all were searched."""
     return cursor if searched_to == -math.inf else f"{cursor}{SEARCHED_TO}{searched_to!r}"
 
 
@@ -196,7 +197,7 @@ def _read_cursor(text: str) -> tuple[str, float]:
 
 
 def _fits(listed: Listed, wanted: ListQuery) -> bool:
-    """By what the list knows."""
+    """Whether the list's data match."""
     summary = listed.summary
     if wanted.folder is not None:
         folder = wanted.folder.rstrip("/") or "/"

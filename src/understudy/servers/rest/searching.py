@@ -1,4 +1,4 @@
-"""Routes that are about all conversations that the caller may read: what was said and run in them, and rows that change."""
+"""Routes about all conversations that the caller may read: what was said and run in them, and rows that change."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""What REST answers with. The OpenAPI document is made of these, so what is described is what is sent."""
+"""What REST answers with. The OpenAPI document is made from these, so what is described is what is sent."""
 
 from typing import Any, Literal
 
@@ -27,7 +27,7 @@ class Me(Shape, frozen=True, kw_only=True):
     sandbox_modes: tuple[SandboxMode, ...]
     models: tuple[str, ...]  # some that can be chosen; the first is the default
     approval_policies: tuple[ApprovalPolicy, ...]
-    folders: tuple[str, ...]  # that conversations have worked in lately
+    folders: tuple[str, ...]  # recent working folders of conversations
     version: str
 
 
@@ -45,7 +45,7 @@ class OpenQuestion(Shape, frozen=True, kw_only=True):
     kind: Kind
     turn: str
     asked_at: str
-    mark: float  # send it with the decision, so that it is not taken for one on a later question with the same id
+    mark: float  # send it with the decision, so that it cannot apply to a later question with the same id
     expires_at: str | None  # when it is answered by a no
     text: str
     why: str
@@ -62,8 +62,8 @@ class OpenQuestion(Shape, frozen=True, kw_only=True):
     used: float | None = None
     allowed: float | None = None
     raised_to: float | None = None
-    hook: str | None = None  # that asks, or has failed
-    shown: str | None = None  # what it keeps back
+    hook: str | None = None  # the hook that asks or has failed
+    shown: str | None = None  # what the hook holds back
     questions: tuple[InputQuestion, ...] | None = None  # what the model wants to know: see `POST …/answers`
 
 
@@ -83,7 +83,7 @@ class Row(Shape, frozen=True, kw_only=True):
     tokens: int | None
     cost_usd: float | None
     archived: bool
-    viewers: tuple[str, ...]  # names of those who watch it by this server; of more than a hundred the first ones
+    viewers: tuple[str, ...]  # names of viewers through this server; only the first hundred
 
 
 class Rows(Shape, frozen=True, kw_only=True):
@@ -101,19 +101,19 @@ class ShownWorkspace(Shape, frozen=True, kw_only=True):
     setup: tuple[str, ...]
     host: str
     standing: Literal["ready", "lost"] = msgspec.field(name="state")  # lost: it is gone from this host
-    saved_turn: str | None  # after which the newest snapshot was taken
+    saved_turn: str | None  # the turn after which the newest snapshot was taken
 
 
 class Conversation(Row, frozen=True, kw_only=True):
     """A conversation, and what a person needs to go on with it."""
 
     questions: tuple[OpenQuestion, ...]
-    turn: str | None  # that runs
+    turn: str | None  # the running turn
     approval_policy: ApprovalPolicy | None
     sandbox: SandboxMode | None
     last_seq: int
     queued: int  # messages that wait for turns of their own
-    may: tuple[Right, ...]  # what whoever asks may do with it
+    may: tuple[Right, ...]  # the caller's rights on it
     workspace: ShownWorkspace | None
 
 
@@ -134,17 +134,17 @@ class Events(Shape, frozen=True, kw_only=True):
     events: tuple[Event, ...]
     first: int
     last: int
-    end: int  # the last record that there is
-    more: bool  # in the direction in which was read
+    end: int  # the last existing record
+    more: bool  # in the direction of reading
 
 
 class Accepted(Shape, frozen=True, kw_only=True):
     """A message was taken. What it causes comes as events."""
 
     message_id: str
-    turn: str | None  # that reads it, where that is known
-    joined: bool  # it is for a turn that was running
-    queued: bool  # it waits for a turn of its own
+    turn: str | None  # the turn that reads it, if known
+    joined: bool  # the message joined a running turn
+    queued: bool  # the message waits for a turn of its own
 
 
 class Decided(Shape, frozen=True, kw_only=True):

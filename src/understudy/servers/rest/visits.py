@@ -24,7 +24,7 @@ class RestAnswer(msgspec.Struct, frozen=True):
 
 
 class Visit:
-    """Who asks, what for, and where the path says."""
+    """The caller, the request, and the named parts of its path."""
 
     def __init__(self, engine: Engine, changes: Changes, visitor: Visitor, asked: Asked, named: dict[str, str]) -> None:
         self.engine = engine

@@ -1,4 +1,4 @@
-"""The server as an ASGI application: who may come in, and who serves them: an era of MCP, REST, or the page."""
+"""The server as an ASGI application: decides who may come in, and who serves them: an era of MCP, REST, or the page."""
 
 import asyncio
 import logging
@@ -37,7 +37,7 @@ _CORS_HEADERS = b"authorization, content-type, last-event-id, mcp-method, mcp-na
 
 
 def refusal_body(refusal: Refusal, path: str) -> bytes:
-    """In the words of whoever serves that path."""
+    """In the format of the part that serves that path."""
     return refusal.body.rstrip(b"\n") if path == ENDPOINT else body_of(refusal)
 
 
@@ -70,7 +70,7 @@ class App:
         await self._run_guarded(asked, answering, self._serve(asked, answering))
 
     def at_once(self, measured: Measured) -> AtOnce:
-        """What serves requests that need nothing of the rest of this."""
+        """Serves requests that need nothing else of this application."""
 
         async def run(asked: Asked, send: Send, rest: Callable[[Send], Awaitable[None]]) -> None:
             answering = _Answering(send, ())
@@ -99,7 +99,7 @@ class App:
             await send_answer(send, 200 if ready else 503, encode({"status": "ok" if ready else "not ready"}))
             return
         if asked.path == "/metrics" and self.operations is not None:
-            if self._principals.are_open:  # without tokens a page elsewhere is kept out by where it is alone
+            if self._principals.are_open:  # without tokens, only its origin keeps another site's page out
                 self._check_place(asked)
             await self.operations.show_metrics(asked, self._principals, self._users, self._limiter, send)
             return
@@ -143,10 +143,10 @@ class App:
             admitted.leave()
 
     def _find_visitor(self, asked: Asked) -> Visitor:
-        """By their token; for what the page uses also by its cookie. Raises `Refusal`."""
+        """The visitor by their token, or on the page's paths by their cookie. Raises `Refusal`."""
         authorization = asked.header(b"authorization")
         if (principal := self._principals.find(authorization)) is not None:
-            if asked.path != ENDPOINT and authorization is None:  # no token is asked for here
+            if asked.path != ENDPOINT and authorization is None:  # no token is needed here
                 self.page.browsers.check_site(asked)
             return Visitor(principal)
         if asked.path != ENDPOINT and authorization is None and (visitor := self.page.browsers.find(asked)) is not None:
@@ -203,7 +203,7 @@ class App:
             raise self._challenging(refusal, principal, *(f"understudy:{right}" for right in lacking))
 
     def _challenging(self, refusal: Refusal, principal: Principal, *scopes: str) -> Refusal:
-        """With what somebody whose token an issuer has signed is told of the scopes that it lacks."""
+        """Add the missing scopes to the refusal, for the owner of an issuer's token."""
         issuer = self._principals.issuer
         if issuer is not None and principal.issued and refusal.lacks is not None:
             right, on_others = refusal.lacks
@@ -211,7 +211,7 @@ class App:
             refusal.headers = (*refusal.headers, (b"www-authenticate", issuer.challenge_for(principal.caller, *needed)))
         return refusal
 
-    # -- pages of other places that are allowed
+    # -- allowed pages of other sites
 
     def _is_allowed_origin(self, asked: Asked) -> bool:
         return (asked.header(b"origin") or "").lower() in self._guards.origins
@@ -238,7 +238,7 @@ class App:
     # -- the server
 
     def look_after(self) -> None:
-        """To be called every second or so."""
+        """To be called about every second."""
         self.legacy.look_after()
         self.page.browsers.logins.reload()
 
@@ -252,14 +252,14 @@ class App:
         return self.legacy.open_calls + self.modern.open_calls
 
     def close(self) -> None:
-        """Whoever still waits is told that the server ends."""
+        """Tell those who still wait that the server ends."""
         self.legacy.close()
         self.modern.close()
         self.rest.close()
 
 
 class _Admitted:
-    """A request that is counted from here on, until `leave`. Raises `Refusal` where its caller has too many."""
+    """A request that counts from here on until `leave`. Raises `Refusal` if its caller has too many."""
 
     def __init__(self, limiter: Limiter, name: str, *, briefly: bool) -> None:
         wait = limiter.enter_briefly(name) if briefly else limiter.enter(name)
@@ -270,7 +270,7 @@ class _Admitted:
         self._briefly = briefly
 
     def stay(self, request: Request) -> None:
-        """What it asks for may take long: of such there may be fewer. Raises `Refusal`."""
+        """The request may take long: of these, fewer are allowed. Raises `Refusal`."""
         if not self._limiter.stay(self._name):
             raise _too_many(BUSY_SECONDS, request.id)
         self._briefly = False
@@ -285,7 +285,7 @@ def _too_many(wait: int, request_id: RequestId | None = None) -> Refusal:
 
 
 class _Answering:
-    """`send` of one request: knows whether an answer was begun, and adds what pages of other places need."""
+    """`send` of one request: knows whether an answer has begun, and adds headers for other sites' pages."""
 
     def __init__(self, send: Send, more: tuple[tuple[bytes, bytes], ...]) -> None:
         self._send = send

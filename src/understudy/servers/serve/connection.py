@@ -1,11 +1,10 @@
-"""One connection: uvicorn's, with bounds on how long and how large the head of a request may be, and how long its body may take.
+"""One connection: uvicorn's, with limits on the time and size of a request's head and on the time of its body.
 
-Room for new connections: when there are nearly as many as may be, those that are not being served are let go.
+It makes room for new connections: when nearly all places are taken, connections that are not being served are closed. Each
+connection is an open file, and the server needs files for models, commands and its store too. Otherwise a client that opens
+connections without sending or reading could keep everybody else out.
 
-Each connection is an open file, and the server needs files for models, commands and its store as well. Whoever opens connections
-and sends nothing, or reads nothing, would keep everybody else out.
-
-The transport of a connection, by which the head of an answer and the first piece of its body leave in one system call.
+Its transport sends the head of an answer and the first piece of the body in one system call.
 """
 
 import asyncio
@@ -24,20 +23,20 @@ from understudy.servers.mcp_http.at_once import AtOnce
 from understudy.servers.serve.app import ENDPOINT, refusal_body
 from understudy.servers.unix_sockets import peer_of
 
-STUCK_SECONDS = 10.0  # without a byte taken: a client that only lags for a moment is not let go
-_SHARE = 20  # one in so many is let go together: looking for them then costs each new connection little
+STUCK_SECONDS = 10.0  # without a byte taken: a client that only lags for a moment stays connected
+_SHARE = 20  # one in so many is closed at the same time, so that the search costs each new connection little
 
 
 class Guest(Protocol):
     def waits_since(self) -> tuple[bool, float] | None:
-        """Since when nothing is done for it, and whether that is because the client does not read. None: it is being served."""
+        """How long it has been idle, and whether because its client does not read. None: it is being served."""
         ...
 
     def let_go(self) -> None: ...
 
 
 def make_room(connections: Collection[Guest], most: int | None, new: Guest, now: float) -> None:
-    """Those that have waited longest go first, and before those whose client does not read. Where all are served, nobody goes."""
+    """Close the connections that have waited longest, first those whose client does not read. Connections being served stay."""
     if most is None or len(connections) <= most - most // _SHARE:
         return
     waiting: list[tuple[bool, float, int, Guest]] = []
@@ -54,8 +53,8 @@ _HEAD = b"HTTP/1.1 "
 
 
 class JoinedWrites:
-    """uvicorn writes head and body by themselves, and uvloop hands each to the kernel at once. Joined, a small call takes a quarter
-    less time.
+    """Joins writes: uvicorn writes head and body separately, and uvloop hands each to the kernel at once. Joined, a small call
+    takes a quarter less time.
     """
 
     __slots__ = ("_held", "_loop", "_transport", "abort", "get_extra_info", "is_closing")
@@ -78,7 +77,7 @@ class JoinedWrites:
         self._transport.write(data)
 
     def write_whole(self, answer: bytes) -> None:
-        """Nothing follows that could be joined to it."""
+        """Write an answer after which nothing follows that could be joined to it."""
         if self._held:
             self._flush()
         self._transport.write(answer)
@@ -95,28 +94,28 @@ class JoinedWrites:
 
 HEAD_SECONDS = 10.0  # from its first byte, or from the beginning of the connection
 HEAD_BYTES = 64 * 1024
-PARSED_AT_ONCE = 16 * 1024  # bytes: what belongs to a head that has not ended is known to within so many
-BODY_SECONDS = 20.0  # for the whole body, however it drips; and more for what has come:
-SLOWEST_BYTES = 64 * 1024  # a second, of a large one
+PARSED_AT_ONCE = 16 * 1024  # bytes: the size of an unfinished head is known to within this
+BODY_SECONDS = 20.0  # for the whole body, however slowly it comes, and more for received bytes:
+SLOWEST_BYTES = 64 * 1024  # a second, of a large body
 LONGEST_BODY_SECONDS = 600.0
-REST_SECONDS = 5.0  # for the rest of a request that is answered already, perhaps because it had no token
+REST_SECONDS = 5.0  # for the rest of a request that is already answered, perhaps because it had no token
 _TOO_SLOW = Refusal(408, "the body of the request did not come in time")
 
 
 class Connection(HttpToolsProtocol):
-    """A client that sends a byte at a time or without an end, or goes on sending what is refused, is let go.
+    """Disconnects a client that sends a byte at a time, sends without end, or keeps sending what is refused.
 
-    A request that comes whole, with a head that came before, is not parsed again, and is answered before the next one is read.
+    A request that arrives whole, with a head seen before, is not parsed again, and is answered before the next one is read.
     """
 
     def __init__(self, config: Config, state: ServerState, heads: Heads, at_once: AtOnce) -> None:
         super().__init__(config, state, {})
         self._heads = heads
         self._at_once = at_once
-        self._between = True  # no part of a request has come that was not answered or handed on
-        self._begun = 0  # requests, by the parser
-        self._used = 0.0  # when it was opened, or last answered
-        self._stuck_since: float | None = None  # the client does not take what it is sent
+        self._between = True  # all received data belong to requests that were answered or passed on
+        self._begun = 0  # requests seen by the parser
+        self._used = 0.0  # when it was opened or last answered
+        self._stuck_since: float | None = None  # since when the client has not taken its data
         self._in_head = True
         self._head_bytes = 0
         self._in_request = False
@@ -147,13 +146,13 @@ class Connection(HttpToolsProtocol):
         self._stuck_since = None
 
     def waits_since(self) -> tuple[bool, float] | None:
-        """See `room.Guest`."""
+        """See `Guest`."""
         if self._stuck_since is not None:
             return True, self._stuck_since
         return None if self.cycle and not self.cycle.response_complete else (False, self._used)
 
     def let_go(self) -> None:
-        self.connections.discard(self)  # it counts no more, although it is closed only in the next step of the event loop
+        self.connections.discard(self)  # it no longer counts, although it is closed only in the next step of the event loop
         self.transport.abort()
 
     def on_message_begin(self) -> None:
@@ -172,8 +171,8 @@ class Connection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def _take_host_from_target(self) -> None:
-        """The target is a whole address, as clients send it to a proxy. Its host counts, and not what the header says (RFC 9112):
-        what is judged is what a proxy before us has followed. Raises `ValueError`, by which the parser refuses the request.
+        """The target is a whole address, as clients send it to a proxy. Then its host counts, not the header's (RFC 9112), so that
+        we judge what a proxy before us has followed. Raises `ValueError`, for which the parser refuses the request.
         """
         scheme, _, rest = self.url.partition(b"://")
         host, slash, path = rest.partition(b"/")
@@ -196,7 +195,7 @@ class Connection(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        if self._in_request and self.cycle.response_complete:  # not the one that follows
+        if self._in_request and self.cycle.response_complete:  # not the following request
             self._stop_timer()
             self._timer = self.loop.call_later(REST_SECONDS, self._give_up)
         self._used = self.loop.time()
@@ -216,15 +215,15 @@ class Connection(HttpToolsProtocol):
             self._parse(data)
 
     def _learn_head(self, raw: bytes) -> None:
-        """The parser has just read one whole request with it, and nothing else."""
+        """The parser has just read one whole request with this head, and nothing else."""
         scope = self.cycle.scope
         plain = scope["method"] == "POST" and scope["http_version"] == "1.1" and self.cycle.keep_alive
         if plain and self.url == ENDPOINT.encode():
             self._heads.learn(raw, scope, self._body_bytes)
 
     def _answer_at_once(self, head: Head, body: bytes) -> bool:
-        """False: it goes the ordinary way, and nothing was done."""
-        if self.cycle and not self.cycle.response_complete:  # whose answer comes first
+        """False: nothing was done, and the request goes the ordinary way."""
+        if self.cycle and not self.cycle.response_complete:  # the earlier answer comes first
             return False
         if self.flow.write_paused or self.transport.is_closing() or self._is_crowded():
             return False
@@ -248,7 +247,7 @@ class Connection(HttpToolsProtocol):
         return most is not None and (len(self.connections) >= most or len(self.tasks) >= most)
 
     def _serve_rest(self, head: Head, app: Application) -> None:
-        """Of a request that has begun; as if the parser had read it."""
+        """Serve the rest of a begun request as if the parser had read it."""
         self._unset_keepalive_if_required()
         self.scope = cast(Any, {"type": "http", "method": "POST", "path": head.asked.path})
         self.cycle = RequestResponseCycle(
@@ -268,7 +267,7 @@ class Connection(HttpToolsProtocol):
         self._start_asgi_task(self.cycle, cast(Any, app))
 
     def timeout_keep_alive_handler(self) -> None:
-        """Requests that are answered at once leave the timer alone, so it may be too early."""
+        """The timer may fire too early, because requests that are answered at once do not reset it."""
         left = self._used + self.timeout_keep_alive - self.loop.time()
         if left > 0:
             self.timeout_keep_alive_task = self.loop.call_later(left, self.timeout_keep_alive_handler)
@@ -276,7 +275,7 @@ class Connection(HttpToolsProtocol):
             super().timeout_keep_alive_handler()
 
     def _parse(self, data: bytes) -> None:
-        """A client may send many requests at once, of which each has a head."""
+        """A client may send many requests at once, each with a head."""
         if len(data) <= PARSED_AT_ONCE:
             self._parse_piece(data)
             return
@@ -287,19 +286,19 @@ class Connection(HttpToolsProtocol):
 
     def _parse_piece(self, data: bytes) -> None:
         super().data_received(data)
-        if self._between:  # it may have been only an empty line, of which the parser says nothing
+        if self._between:  # it may have been an empty line, which the parser does not report
             self._keep_alive_no_longer()
         elif self._in_head:
             if not self.transport.is_closing():
                 self._head_bytes += len(data)
                 if self._head_bytes > HEAD_BYTES:
                     self.send_400_response("The head of the request is too large.")
-        elif self._in_request and self._timer is None:  # most bodies come with their head, and need no timer
+        elif self._in_request and self._timer is None:  # most bodies come with their head and need no timer
             self._body_begun = self.loop.time()
             self._timer = self.loop.call_later(BODY_SECONDS, self._look_at_body)
 
     def _keep_alive_no_longer(self) -> None:
-        """uvicorn has stopped the timer, because something came. It goes on where that has not begun a request."""
+        """uvicorn stopped the timer because data came. Restart it if no request has begun."""
         if self._timer is None and self.timeout_keep_alive_task is None and self.cycle and self.cycle.response_complete:
             self.timeout_keep_alive_handler()
 

@@ -1,6 +1,6 @@
-"""What those who run a server need besides its work: numbers, traces, and log lines that name their request.
+"""What operators of a server need beside its work: numbers, traces, and log lines that name their request.
 
-Several observers of one engine, and the one that lets log lines name the conversation and the trace of their request.
+Combines several observers of one engine, including one that adds the conversation and the trace to a request's log lines.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 class Observers:
-    """A bug in one of them is told once, and that one observes no more: the work and the others go on."""
+    """If an observer has a bug, this is reported once and that observer is removed; the work and the other observers continue."""
 
     def __init__(self, observers: Sequence[Observer]) -> None:
         self._observers = list(observers)
@@ -40,7 +40,7 @@ class Observers:
         self._observers.append(observer)
 
     def called(self, method: str, params: bytes) -> None:
-        for observer in self._observers:  # `_tell`, which costs more than what is told here
+        for observer in self._observers:  # not through `_tell`, which would cost more than the observers' own work
             try:
                 observer.called(method, params)
             except Exception:
@@ -74,7 +74,7 @@ class Observers:
 
 
 class NotesRequests:
-    """The scope of a request learns which conversation and which trace it is about."""
+    """Tells the scope of a request its conversation and its trace."""
 
     def called(self, method: str, params: bytes) -> None:
         request = REQUEST.get()
@@ -91,16 +91,16 @@ class NotesRequests:
             request.conversation = conversation_id
 
     def sent(self, conversation_id: ConversationId, message_id: str) -> None:
-        """Whoever sends has reached the conversation."""
+        """A caller who sends has reached the conversation."""
 
     def recorded(self, conversation_id: ConversationId, entry: Entry) -> None:
-        """Log lines of a turn know it by their task."""
+        """Log lines of a turn get it from their task."""
 
     def model_asked(self, conversation_id: ConversationId, turn: str, timing: ModelTiming) -> None:
-        """Nothing to note."""
+        """Ignored."""
 
     def model_answered(self, conversation_id: ConversationId, turn: str, timing: ModelTiming) -> None:
-        """Nothing to note."""
+        """Ignored."""
 
 
 class _Params(msgspec.Struct, rename={"meta": "_meta"}):
@@ -108,7 +108,7 @@ class _Params(msgspec.Struct, rename={"meta": "_meta"}):
 
 
 def trace_context(params: bytes) -> dict[str, Any]:
-    """What `_meta` of a request says of its trace; whatever else is there is left to others."""
+    """The trace in a request's `_meta`; the rest of it is ignored."""
     try:
         meta = msgspec.json.decode(params, type=_Params).meta
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
@@ -116,12 +116,12 @@ def trace_context(params: bytes) -> dict[str, Any]:
     return cast(dict[str, Any], meta) if isinstance(meta, dict) else {}
 
 
-RETENTION_SECONDS = 60.0  # between two looks at what is too old or too much
+RETENTION_SECONDS = 60.0  # between two checks for old or excess conversations
 
 
 class Operations:
     def __init__(self, engine: Engine, settings: ServeSettings) -> None:
-        """Before the engine has conversations: it is observed from here on."""
+        """To be made before the engine has conversations: it is observed from here on."""
         self._metrics = Metrics(engine)
         self._open_to = settings.metrics
         self._lines = CountsLines(self._metrics.log_lines)
@@ -137,16 +137,16 @@ class Operations:
             self._retaining = asyncio.get_running_loop().create_task(retention.run(RETENTION_SECONDS))
 
     def count_waiting(self, ask: Callable[[], Awaitable[int]]) -> None:
-        """Workspaces for which no worker has room, among servers that share a database."""
+        """Count workspaces for which no worker has room, among servers that share a database."""
         self._metrics.ask_waiting = ask
 
     def around(self, app: Application, calls_running: Callable[[], int]) -> Measured:
-        """The application as it is served."""
+        """The wrapped application, as it is served."""
         self._metrics.calls_running = calls_running
         return Measured(app, self._metrics, None if self._telemetry is None else self._telemetry.observer)
 
     async def show_metrics(self, asked: Asked, principals: Principals, users: SocketUsers, limiter: Limiter, send: Send) -> None:
-        """Numbers tell nobody's secrets, so any token will do: one without rights is enough for whoever collects them."""
+        """The numbers hold no secrets, so any token will do, even one without rights."""
         if self._open_to == "off":
             raise Refusal(404, "there are no metrics here: `understudy.serve.metrics` is `off`")
         if asked.method not in ("GET", "HEAD"):
@@ -176,7 +176,7 @@ class Operations:
                 limiter.leave(name)
 
     async def stop(self) -> None:
-        """Before the engine ends, so that nothing keeps it from writing its last records."""
+        """Called before the engine ends, so that nothing delays its last records."""
         if self._retaining is not None:
             self._retaining.cancel()
             await asyncio.wait([self._retaining])

@@ -1,8 +1,7 @@
 """The HTTP server as a process: listens, serves, and drains when it is told to end.
 
-From which address a request came: that of the connection, or, behind proxies that are trusted, what they say.
-
-Anybody can send `X-Forwarded-For`, so it counts only where the connection comes from a proxy that is named in `trusted_proxies`.
+Also finds the address of a request's client: the connection's or, behind trusted proxies, the one that they name. Anybody can send
+`X-Forwarded-For`, so it counts only from a proxy in `trusted_proxies`.
 """
 
 import asyncio
@@ -45,13 +44,13 @@ class Addresses:
         self.trusted: list[_Network] = [ipaddress.ip_network(each, strict=False) for each in trusted]
 
     def of_this_request(self) -> str:
-        """Empty where nothing is served for anybody at present."""
+        """Empty if nothing is being served for anybody."""
         request = REQUEST.get()
         return "" if request is None else self.find(request.peer, request.forwarded)
 
     def find(self, peer: str, forwarded: str) -> str:
-        """`forwarded`: each proxy adds at its end from where the request came to it. So the last one that is no proxy of ours
-        is the client; what stands before it, anybody may have written.
+        """`forwarded`: each proxy appends the address that the request came from. So the last address that is not one of our
+        proxies is the client; anybody may have written what precedes it.
         """
         found = _read(peer)
         if found is None or not self._is_trusted(found):
@@ -70,7 +69,7 @@ class Addresses:
 
 
 def _read(text: str) -> _Address | None:
-    """Also with a port, as some proxies write it. An IPv4 address in the form of IPv6 is the IPv4 address."""
+    """May have a port, as some proxies write it. An IPv4 address in IPv6 form becomes the IPv4 address."""
     if text.startswith("["):
         text = text[1:].partition("]")[0]
     elif text.count(":") == 1:
@@ -85,12 +84,12 @@ def _read(text: str) -> _Address | None:
 
 logger = logging.getLogger(__name__)
 
-LOOK_SECONDS = 1.0  # between two looks at the files of tokens
-BETWEEN_LOOKS_SECONDS = 0.05  # at whether all is done, while draining
+LOOK_SECONDS = 1.0  # between two checks of the token files
+BETWEEN_LOOKS_SECONDS = 0.05  # between two checks whether all is done, while draining
 LAST_WORDS_SECONDS = 2.0
 KEEP_ALIVE_SECONDS = 75
-MOST_CONNECTIONS = 20_000  # or half of the files that this process may open, which keeps the others for its own work
-GARBAGE_THRESHOLDS = (10_000, 5, 5)  # what a request or a turn leaves behind is mostly freed without a search for it
+MOST_CONNECTIONS = 20_000  # or half of the files that this process may open; the rest is for its own work
+GARBAGE_THRESHOLDS = (10_000, 5, 5)  # the garbage of a request or turn is mostly freed without a collection
 
 if TYPE_CHECKING:
     from understudy.servers.page.push import Push
@@ -100,13 +99,13 @@ _Made = Callable[[], asyncio.Protocol]
 
 
 def serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announce: Announce, offer: Offer = OFFER) -> int:
-    """Serve until a signal comes. `announce` is given the address once it is served. Raises `ConfigError`."""
+    """Serve until a signal comes. `announce` gets the address once it is served. Raises `ConfigError`."""
     check_exposure(settings)
     return run_server("MCP over HTTP", partial(_serve, settings, cli, announce, offer), settings.log_format)
 
 
 def check_exposure(settings: ServeSettings) -> None:
-    """Others can reach what is not bound to this machine alone. Raises `ConfigError`."""
+    """An address that is not bound to this machine alone can be reached by others. Raises `ConfigError`."""
     if not settings.on_port or is_loopback(settings.host):
         return
     if settings.no_auth:
@@ -127,7 +126,7 @@ async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announ
     from understudy.servers.serve.connection import HEAD_SECONDS, Connection
 
     most_connections = _raise_file_limit() // 2
-    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # it warns of whatever a scanner sends
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # it warns of everything that a scanner sends
     loop = asyncio.get_running_loop()
     principals = Principals(settings)
     context = _tls_context(settings)
@@ -138,8 +137,8 @@ async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announ
     engine.where_from = Addresses(settings.trusted_proxies).of_this_request
     operations = Operations(engine, settings)
     doors, worker = Doors(settings), None
-    if engine.log.is_remote:  # a store that cannot be opened is told now, too
-        from understudy.servers.serve.working import begin_working  # only where servers share a database
+    if engine.log.is_remote:  # also reports a store that cannot be opened
+        from understudy.servers.serve.working import begin_working  # only if servers share a database
 
         worker = await begin_working(engine, settings, operations, lambda: _address(settings, doors.port))
     known_hosts = [*settings.allow_host, *([urlsplit(settings.public_url).netloc] if settings.public_url else [])]
@@ -180,7 +179,7 @@ async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announ
     if principals.issuer is not None:
         principals.issuer.address = _address(settings, doors.port)
     announce(_address(settings, doors.port))
-    gc.freeze()  # what is there by now stays
+    gc.freeze()  # the present objects will stay
     gc.set_threshold(*GARBAGE_THRESHOLDS)
     if worker is not None:
         worker.start()
@@ -188,7 +187,7 @@ async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announ
     doors.close()
     app.draining = at_once.draining = True
     if worker is not None:
-        await worker.stop()  # what is left here from now on waits for the next one
+        await worker.stop()  # letters that come from now on wait for the next worker
     await _drain(app, engine, settings.drain_seconds)
     looking.cancel()
     await operations.stop()
@@ -204,7 +203,7 @@ async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announ
     if state.tasks:
         await asyncio.wait(tuple(state.tasks), timeout=LAST_WORDS_SECONDS)
     for connection in tuple(state.connections):
-        connection.transport.abort()  # of those who do not read what they are sent
+        connection.transport.abort()  # of clients that do not read
     if state.tasks:
         await asyncio.wait(tuple(state.tasks), timeout=LAST_WORDS_SECONDS)
     for task in tuple(state.tasks):
@@ -222,7 +221,7 @@ class Doors:
         self.port = 0
 
     async def open(self, connection: _Made, context: ssl.SSLContext | None, handshake_seconds: float) -> None:
-        """Raises `ConfigError`; then what was opened is still to be closed."""
+        """Raises `ConfigError`; the caller must then still close what was opened."""
         loop, settings = asyncio.get_running_loop(), self._settings
         if settings.unix is not None:
             self._socket = UnixSocket(settings.unix, group=settings.unix_group, shared=bool(settings.users))
@@ -270,8 +269,8 @@ async def _look_after(app: App, principals: Principals) -> None:
 
 
 async def _drain(app: App, engine: Engine, seconds: float) -> None:
-    """Calls and turns that are under way may end by themselves, whether or not somebody waits for them; what is left then is
-    interrupted and recorded.
+    """Let running calls and turns end by themselves, whether or not somebody waits for them; then interrupt the rest and record
+    that.
     """
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
@@ -283,7 +282,7 @@ def _open_push(settings: ServeSettings, engine: Engine, principals: Principals) 
     """Raises `ConfigError`."""
     if settings.push_subject is None:
         return None
-    if find_spec("cryptography") is None:  # the extra is not asked of everyone
+    if find_spec("cryptography") is None:  # the extra is optional
         raise ConfigError(f"`understudy.push` needs the package cryptography, which is not installed: {how_to_add('oauth')}")
     from understudy.servers.page.push import Push
 
@@ -294,7 +293,7 @@ def _use_issuer(settings: ServeSettings, principals: Principals) -> None:
     """Raises `ConfigError`."""
     if settings.issuer is None or settings.no_auth:
         return
-    if find_spec("joserfc") is None:  # the extra is not asked of everyone
+    if find_spec("joserfc") is None:  # the extra is optional
         raise ConfigError(f"`understudy.serve.issuer` needs joserfc, which is not installed: {how_to_add('oauth')}")
     from understudy.servers.http.issuer import Issuer
     from understudy.servers.http.issuer_keys import is_safe
@@ -305,7 +304,7 @@ def _use_issuer(settings: ServeSettings, principals: Principals) -> None:
 
 
 def _address(settings: ServeSettings, port: int) -> str:
-    """Of a server that has only a socket, the socket's."""
+    """The socket's address if the server has only a socket."""
     if settings.public_url:
         return settings.public_url.rstrip("/") + "/mcp"
     if not settings.on_port:
@@ -327,8 +326,8 @@ def _tls_context(settings: ServeSettings) -> ssl.SSLContext | None:
 
 
 def _raise_file_limit() -> int:
-    """Each stream is an open file; the soft limit is meant for programs that have few. Returns how many of those that may be open
-    count here.
+    """Each stream is an open file, and the soft limit is meant for programs with few. Returns how many files may be open, as far as
+    that matters here.
     """
     wanted = MOST_CONNECTIONS * 2
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -13,7 +13,7 @@ from understudy.store.postgres.log import PostgresLog
 async def begin_working(
     engine: Engine, settings: ServeSettings, operations: Operations, address: Callable[[], str]
 ) -> Worker | None:
-    """Not started yet: what it says of itself holds once the address is served. Raises `ConfigError`."""
+    """Not started yet, because it may announce itself only once the address is served. Raises `ConfigError`."""
     log = engine.log
     assert isinstance(log, PostgresLog)
     operations.count_waiting(log.hosts.unplaced)

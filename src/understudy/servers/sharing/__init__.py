@@ -1,1 +1,1 @@
-"""A conversation as one file for people: `blocks.py` says what is shown of it, `writing.py` and `page.py` write it."""
+"""A conversation as one file for people: `blocks.py` chooses what is shown, `writing.py` and `page.py` write it."""

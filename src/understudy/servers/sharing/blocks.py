@@ -1,6 +1,6 @@
-"""What is shown of a conversation in a file for people: who said what, what was run and printed, what was changed, who decided.
+"""What a file for people shows of a conversation: who said what, what was run and printed, what was changed, who decided.
 
-Texts are as they are in the log. Reasoning is left out: not everybody who may read is shown it.
+Texts are unchanged from the log. Reasoning is left out: not every reader may see it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,22 +23,22 @@ class Said(msgspec.Struct, frozen=True):
 
 
 class Ran(msgspec.Struct, frozen=True):
-    """A command, or a call of a tool, with what came of it."""
+    """A command or a call of a tool, with its outcome."""
 
     line: str
     output: str
-    outcome: str  # empty where it went well
+    outcome: str  # empty if it succeeded
     is_command: bool = True
 
 
 class Changed(msgspec.Struct, frozen=True):
     path: str
     diff: str
-    what: str = ""  # where that is more than an update
+    what: str = ""  # set if it is more than an update
 
 
 class Planned(msgspec.Struct, frozen=True):
-    steps: tuple[tuple[str, bool], ...]  # and whether it is done
+    steps: tuple[tuple[str, bool], ...]  # each with whether it is done
 
 
 class Noted(msgspec.Struct, frozen=True):
@@ -66,7 +66,7 @@ def blocks_of(entries: Sequence[r.Entry], cwd: str) -> Iterator[Block]:
 
 
 def title_of(path: Sequence[r.Entry]) -> str:
-    """The one that it was given last, or the first message, whole."""
+    """The last title it was given, or else the whole first message."""
     title = ""
     for entry in path:
         match entry.record:

@@ -1,4 +1,4 @@
-"""Whether a page shows what the log has: it is written anew, and compared but for what was masked in it."""
+"""Checks whether a page shows what the log has: writes the page again and compares, except for what was masked."""
 
 import re
 from collections.abc import Sequence
@@ -15,15 +15,15 @@ _FIRST = re.compile(
     r'<html lang="en" data-page="(\d{1,9})" data-conversation="([0-9a-f-]{36})"'
     r' data-records="(\d{1,18})" data-head="([0-9a-f]{64})">\n'
 )
-BEGINNING = 40  # characters of what stands behind something masked, by which it is found again where it was changed
+BEGINNING = 40  # characters after a mask, by which its place is found again if the mask was changed
 _MARK = re.compile(r"<mark>\[redacted \d+\]</mark>")
 _LINE_OF_DIFF = re.compile(r'</span>|<span class="(?:added|removed|hunk)">')
-_IN_TITLE = re.compile(r"<title>[^<]*</title>")  # where there are no marks
+_IN_TITLE = re.compile(r"<title>[^<]*</title>")  # there are no marks in the title
 _UNMARKED = re.compile(r"\[redacted \d+\]")
 
 
 class PageFacts(msgspec.Struct, frozen=True):
-    """What a page says that it shows."""
+    """What a page says about its own content."""
 
     form: int
     conversation_id: str
@@ -32,7 +32,7 @@ class PageFacts(msgspec.Struct, frozen=True):
 
 
 def facts_of(page: str) -> PageFacts:
-    """Raises `BadRequest` for what is no page of ours."""
+    """Raises `BadRequest` if the text is not one of our pages."""
     found = _FIRST.match(page)
     if found is None:
         raise BadRequest("this is no page that `understudy export --format html` has written, or its first lines were changed")
@@ -47,7 +47,7 @@ def masked_places(page: str) -> int:
 
 
 def first_difference(page: str, facts: PageFacts, entries: Sequence[Entry]) -> int | None:
-    """The line of the page from which on it is not what the log has; None where it is."""
+    """The first line of the page that differs from the log; None if none does."""
     written = "".join(page_lines(facts.conversation_id, entries, facts.head, Unmasked()))
     shown, _, after = page.partition(MASKED_SECTION)
     expected, _, end = written.partition(MASKED_SECTION)
@@ -63,7 +63,7 @@ def first_difference(page: str, facts: PageFacts, entries: Sequence[Entry]) -> i
 
 
 def _misfit(pieces: list[str], expected: str) -> int | None:
-    """The line of the first piece that does not come next. Between two of them stands what was masked, which is text."""
+    """The line of the first piece that does not follow the previous one. Only masked text may be between two pieces."""
     at, line = 0, 1
     for number, piece in enumerate(pieces):
         least = at + 1 if number else 0  # nothing that was masked is empty
@@ -79,7 +79,7 @@ def _misfit(pieces: list[str], expected: str) -> int | None:
 
 
 def _is_text(masked: str) -> bool:
-    """Or lines of a diff: a key has several."""
+    """Whether it is only text, or lines of a diff: a key has several lines."""
     return "<" not in _LINE_OF_DIFF.sub("", masked)
 
 

@@ -1,4 +1,4 @@
-"""Secrets in what is handed on: each place is marked by a number, and a list says what the numbers stand for."""
+"""Masks secrets in shared files: each place gets a number, and a list says what the numbers stand for."""
 
 import re
 from collections.abc import Mapping
@@ -9,7 +9,8 @@ from understudy.policy.secrets import names_a_secret, secret_pattern
 KNOWN_KIND = "a token or password of a well-known form"
 
 
-# Output of `env`, a `.env` file: a variable in capitals that is named like a secret, and its value; paths and numbers are none.
+# Output of `env` or a `.env` file: a variable in capitals that is named like a secret, and its value. Paths and numbers are not
+# secrets.
 _ASSIGNED = re.compile(
     r"(?<![A-Z0-9_])([A-Z][A-Z0-9_]{2,63})(?:\\{0,8}[\"'])?[ \t]{0,2}[=:][ \t]{0,2}(?:\\{0,8}[\"'])?"
     r"((?![./~]|\d+(?![^\s\"'`,;<>|(){}\[\]$\\]))[^\s\"'`,;<>|(){}\[\]$\\]{8,4096})"
@@ -27,9 +28,9 @@ class Row(NamedTuple):
 
 
 class Masking:
-    """Values of variables that are named like secrets, ours and those in the text, and tokens of well-known kinds.
+    """Masks values of variables that are named like secrets (ours and those in the text), and tokens of well-known kinds.
 
-    The same secret has the same number.
+    The same secret always has the same number.
     """
 
     def __init__(self, env: Mapping[str, str]) -> None:
@@ -48,7 +49,7 @@ class Masking:
         return [*found, *self._assigned(text[end:])]
 
     def _assigned(self, text: str) -> list[str | Masked]:
-        """What is no value of ours, but stands in the text as that of a variable which is named like a secret."""
+        """Mask values of secret-like variables in the text that are not among our own."""
         found: list[str | Masked] = []
         end = 0
         for match in _ASSIGNED.finditer(text):
@@ -64,7 +65,7 @@ class Masking:
         return Masked(number)
 
     def first_line(self, text: str) -> list[str | Masked]:
-        """Of what is masked whole: a secret that is cut would not be known as one."""
+        """Mask before cutting: a secret that is cut would not be recognised."""
         line: list[str | Masked] = []
         for piece in self.pieces(text.strip()):
             if isinstance(piece, str) and "\n" in piece:
@@ -81,7 +82,7 @@ class Masking:
 
 
 class Unmasked(Masking):
-    """Everything as it is: to compare with."""
+    """Leaves everything as it is, for comparing."""
 
     def __init__(self) -> None:
         super().__init__({})

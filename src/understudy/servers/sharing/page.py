@@ -1,7 +1,7 @@
-"""A conversation as one page: no script, nothing that is fetched, diffs and outputs that fold.
+"""A conversation as one page: no script, nothing that is fetched, and diffs and outputs that fold.
 
-Whatever others wrote becomes text by `_Writer.text` alone. The policy in the page forbids the browser everything but the page's own
-style, which it knows by its digest, and the images in it.
+Others' words become text only through `_Writer.text`. The page's policy forbids the browser everything except the page's own style,
+identified by its digest, and the images in it.
 """
 
 import base64
@@ -19,9 +19,9 @@ from understudy.servers.sharing.masking import Masked, Masking
 from understudy.servers.times import rfc3339
 from understudy.text import make_visible, strip_terminal_escapes
 
-FORM = 1  # of the page: rises with every change of how a conversation looks in it
+FORM = 1  # of the page: increases with every change of a page's look
 MASKED_SECTION = '<section id="masked">'
-OPEN_LINES = 12  # of an output or a diff that is unfolded from the beginning
+OPEN_LINES = 12  # of an output or a diff that is initially unfolded
 _KEPT = re.compile(r"(\t|(?<! ) {24,200}(?! ))")
 _IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}")
 _FENCE = re.compile(r"(?m)^```[^\n`]*\n(.*?)^```[ \t]*$", re.DOTALL)
@@ -29,7 +29,7 @@ _SIGNS = {"+": "added", "-": "removed", "@": "hunk"}
 
 
 def page_lines(conversation_id: str, entries: Sequence[Entry], head: str, masking: Masking) -> Iterator[str]:
-    """`head`: the digest of the last of the entries, which are all from the first one on."""
+    """`head`: the digest of the last entry. The entries begin with the first one."""
     path = path_to(entries)
     summary = State.of(path).summary()
     writer = _Writer(masking)
@@ -79,7 +79,7 @@ class _Writer:
         self._masking = masking
 
     def text(self, text: str) -> str:
-        """As text of the page, in which nothing is active or unseen."""
+        """Escape the text so that nothing in it is active or invisible."""
         return self.text_of(self._masking.pieces(text))
 
     @staticmethod
@@ -118,7 +118,7 @@ class _Writer:
         return f'<details class="{kind}"{is_open}>\n<summary>{head}</summary>\n<pre>{body}</pre>\n</details>\n'
 
     def _prose(self, text: str) -> str:
-        """As it was written, with code that is fenced set apart."""
+        """The text as it was written, with fenced code set apart."""
         parts: list[str] = []
         end = 0
         for fenced in _FENCE.finditer(text):
@@ -131,7 +131,7 @@ class _Writer:
         return f'<div class="prose">{self.text(text)}</div>\n' if text.strip() else ""
 
     def _diff(self, diff: str) -> str:
-        lines = self.text(diff).split("\n")  # a sign at the beginning is no character that is written in another way
+        lines = self.text(diff).split("\n")  # the sign at the beginning of a line is never escaped
         return "\n".join(f'<span class="{_SIGNS[line[0]]}">{line}</span>' if line[:1] in _SIGNS else line for line in lines)
 
 
@@ -140,13 +140,13 @@ def _mark(masked: Masked) -> str:
 
 
 def _visible(text: str) -> str:
-    """Tabs, line breaks and columns stay as they are: on this page nothing is pushed out of sight by them."""
+    """Tabs, line breaks and columns stay as they are: on this page they cannot push text out of sight."""
     parts = _KEPT.split(text.replace("\r\n", "\n"))
     return "".join([part if number % 2 else escape(make_visible(part, keep_newlines=True)) for number, part in enumerate(parts)])
 
 
 def _image(url: str) -> str:
-    """One that is in the log. What lies elsewhere is not fetched."""
+    """Embed an image from the log. An image elsewhere is not fetched."""
     if _IMAGE.fullmatch(url):
         return f'<img alt="an image" src="{url}">\n'
     return '<p class="more">an image that is not in the log</p>\n'

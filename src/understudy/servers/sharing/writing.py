@@ -1,4 +1,4 @@
-"""A conversation for people: in the form that somebody asks for, and in Markdown."""
+"""A conversation for people: in the requested format, and in Markdown."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from understudy.text import make_visible, strip_terminal_escapes
 
 
 def text_lines(form: str, listed: Listed, entries: Sequence[Entry], env: Mapping[str, str]) -> Iterator[str]:
-    """`html`, or Markdown. The entries are those that the row of the list tells of. `env`: whose secrets are masked."""
+    """`html`, or Markdown. The entries are those that the list's row covers. `env`: variables whose secrets are masked."""
     masking = Masking(env)
     if form == "html":
         return page_lines(listed.conversation_id, entries, listed.digest.hex(), masking)
@@ -75,12 +75,12 @@ def _parts(block: Block, mask: Mask) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """Without what would steer a terminal."""
+    """The text without characters that would control a terminal."""
     return _CONTROL.sub("\ufffd", strip_terminal_escapes(text))
 
 
 def _fenced(text: str, language: str) -> str:
-    """Closed by what it shows never: a fence that is longer than any in the text."""
+    """A fence that is longer than any in the text, so that the text cannot close it."""
     longest = max((len(ticks) for ticks in _TICKS.findall(text)), default=0)
     fence = "`" * max(3, longest + 1)
     return f"{fence}{language}\n{text.rstrip(chr(10))}\n{fence}"

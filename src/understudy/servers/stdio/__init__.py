@@ -1,3 +1,3 @@
-"""Doors on standard input and output for one client: the start, before anything heavy is loaded, and what all protocols of lines
-do alike.
+"""Doors on standard input and output for one client: the start, before anything heavy is loaded, and what all line
+protocols share.
 """

@@ -1,5 +1,5 @@
-"""What the protocols on pipes do alike: each request gets exactly one answer, long histories are put together one by one, and
-one process serves one client.
+"""What the protocols on pipes share: each request gets exactly one answer, long histories are built one at a time, and one process
+serves one client.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ P = TypeVar("P", bound=msgspec.Struct)
 
 
 def read_params(kind: type[P], given: Raw | None) -> P:
-    """Raises `InvalidParams`, which says what is wrong and where."""
+    """Raises `InvalidParams` that says what is wrong and where."""
     try:
         return msgspec.json.decode(given or b"{}", type=kind)
     except msgspec.ValidationError as error:
@@ -38,7 +38,7 @@ def read_params(kind: type[P], given: Raw | None) -> P:
 
 
 def _plain(reason: str) -> str:
-    """`Object missing required field `cwd` - at `$.input`` reads well enough; the `$` stands for the params."""
+    """`Object missing required field `cwd` - at `$.input`` is readable enough; the `$` stands for the params."""
     return reason.replace("`$.", "`params.").replace("`$`", "`params`").replace("`$[", "`params[")
 
 
@@ -48,14 +48,14 @@ _SERVER_ENDED = "the server ended before this was done"
 
 
 class LineAnswer(msgspec.Struct, frozen=True):
-    """`then` is done right after the answer was sent, whatever becomes of it: messages that belong behind it."""
+    """`then` runs right after the answer was sent, whatever happens, for messages that must follow it."""
 
     result: Any
     then: Callable[[], None] | None = None
 
 
 class AskedClient(Protocol):
-    """What the protocol knows of its client: the requests of ours that it has not answered."""
+    """The protocol's view of its client: our requests that it has not answered."""
 
     def answer(self, response: Response) -> bool: ...
 
@@ -63,13 +63,13 @@ class AskedClient(Protocol):
 
 
 class LineDispatcher:
-    """Serves one client, in the name of one caller. A protocol says how its lines look and what serves a request."""
+    """Serves one client in the name of one caller. A protocol defines how its lines look and what serves a request."""
 
     def __init__(self, tasks: EagerTasks, client: AskedClient, sink: Sink) -> None:
         self._asked = client
         self._sink = sink
         self._tasks = tasks
-        self._open: dict[int, RequestId] = {}  # not answered yet, by the order in which they came
+        self._open: dict[int, RequestId] = {}  # not answered yet, by order of arrival
         self._count = 0
 
     @property
@@ -78,7 +78,7 @@ class LineDispatcher:
         return bool(self._open)
 
     def receive(self, message: Incoming) -> None:
-        """Never raises: what goes wrong is answered, or logged where there is nobody to answer."""
+        """Never raises: errors are answered, or logged if there is nobody to answer."""
         match message:
             case Request():
                 self._count += 1
@@ -97,15 +97,15 @@ class LineDispatcher:
                     self._sink.send(self.error_line(request_id, code, reason), request_id)
 
     def close(self) -> None:
-        """The server ends: whoever still waits is told so."""
+        """The server ends: tell those who still wait."""
         for number, request_id in tuple(self._open.items()):
             self._fail(number, request_id, AgentError(_SERVER_ENDED))
         self._asked.close()
 
-    # -- of the protocol
+    # -- for the protocol to define
 
     async def serve(self, request: Request) -> Any:
-        """Its result, or a `LineAnswer`. Raises what the client is to be told."""
+        """The result, or a `LineAnswer`. Raises what the client should be told."""
         raise NotImplementedError
 
     def note(self, notification: Notification) -> None:
@@ -119,7 +119,7 @@ class LineDispatcher:
         raise NotImplementedError
 
     def fault(self, request_id: RequestId, error: BaseException) -> RpcFault:
-        """How the protocol tells of a failure."""
+        """The protocol's form of a failure."""
         return to_rpc_fault(request_id, error)
 
     # -- answering
@@ -130,8 +130,8 @@ class LineDispatcher:
             returned = await self.serve(request)
             answer = returned if isinstance(returned, LineAnswer) else LineAnswer(returned)
             then = answer.then
-            line = self.result_line(request.id, answer.result)  # raises where it cannot be written
-        except Exception as error:  # the one boundary: whatever it is, the client gets an answer
+            line = self.result_line(request.id, answer.result)  # raises if it cannot be written
+        except Exception as error:  # the one boundary: whatever happens, the client gets an answer
             self._fail(number, request.id, error)
         except asyncio.CancelledError:
             self._fail(number, request.id, AgentError(_SERVER_ENDED))
@@ -159,7 +159,7 @@ MOST_WAITING = 1_000
 
 
 class Histories:
-    """A block holds the turn until its answer has been handed to the sink: nothing may be awaited between its end and that."""
+    """Builds one history at a time. A block keeps its turn until its answer is in the sink: nothing may be awaited in between."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -167,7 +167,7 @@ class Histories:
         self._waiting = 0
 
     async def __aenter__(self) -> None:
-        """Raises `InvalidRequest` where too many wait already."""
+        """Raises `InvalidRequest` if too many wait already."""
         if self._waiting >= MOST_WAITING:
             raise InvalidRequest(f"{MOST_WAITING} requests for a history wait already: read their answers first")
         self._waiting += 1
@@ -185,7 +185,7 @@ class Histories:
         self._turn.release()
 
     async def room(self) -> None:
-        """A client that reads slowly is waited for."""
+        """Wait for a client that reads slowly."""
         while self._sink.congested and not self._sink.closed:
             drained: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._sink.drained(lambda drained=drained: None if drained.done() else drained.set_result(None))
@@ -199,7 +199,7 @@ MakeDispatcher = Callable[[Engine, Caller, Sink], LineDispatcher]
 
 
 def run(what: str, door: str, make: MakeDispatcher, cli: Sequence[tuple[str, Any]] = (), early: EarlyInput | None = None) -> int:
-    """Serve until the input ends or a signal comes. Returns the exit code. `door` is what decisions are recorded with."""
+    """Serve until the input ends or a signal comes. Returns the exit code. `door` is recorded with decisions."""
     hide_memory()
     early = early or EarlyInput(None, b"", ended=False)
     return run_server(f"{what} on standard input and output", partial(_serve, door, make, cli, early))

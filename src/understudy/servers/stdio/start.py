@@ -1,4 +1,4 @@
-"""The start of servers on standard input and output: streams that are closed, and signals that come before anything listens.
+"""The start of servers on standard input and output: handles closed streams, and signals before the event loop listens for them.
 
 `understudy mcp-server` answers `initialize` first, and loads everything else after that.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def serve(cli: "Sequence[tuple[str, Any]]" = ()) -> int:
-    """An MCP server on standard input and output, until the input ends or a signal comes. The exit code."""
+    """An MCP server on standard input and output, until the input ends or a signal comes. Returns the exit code."""
     try:
         end_quietly_on_signals()
         closed = missing_stream()
@@ -44,7 +44,7 @@ def _serve(cli: "Sequence[tuple[str, Any]]") -> int:
     from understudy.servers.mcp.stdio import run
 
     gc.freeze()
-    gc.set_threshold(10_000, 5, 5)  # what a turn leaves behind is mostly freed without it
+    gc.set_threshold(10_000, 5, 5)  # the garbage of a turn is mostly freed without a collection
     return run(early, cli)
 
 
@@ -53,7 +53,7 @@ class Ended(BaseException):
 
 
 def end_quietly_on_signals() -> None:
-    """Until the event loop does: a client may end us while we are still being loaded."""
+    """For the time until the event loop listens: a client may end us while we are still being loaded."""
 
     def end(number: int, frame: object) -> None:
         raise Ended
@@ -63,14 +63,14 @@ def end_quietly_on_signals() -> None:
 
 
 def missing_stream() -> str | None:
-    """Which of standard input and output is not open: what is opened next would be taken for it."""
+    """Which of standard input and output is closed: the next opened file would be mistaken for it."""
     for fd, name in enumerate(("input", "output", "error")):
         try:
             os.fstat(fd)
         except OSError:
             if name != "error":
                 return name
-            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free: messages go nowhere
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, so that messages go nowhere
     return None
 
 

@@ -1,1 +1,1 @@
-"""Records as the events that MCP clients are shown. Each wire has a codec; `presentation.py` says which one a client gets."""
+"""Records as the events that MCP clients are shown. Each wire has a codec; `presentation.py` chooses the one for a client."""

@@ -1,7 +1,7 @@
-"""What a codec is: it turns records, which the log has, into events, which clients are shown.
+"""What a codec is: it turns records of the log into events for clients.
 
-Each wire has one: `seed_events.py` and `modern_events.py`. Which of them a client gets is decided in `presentation.py`; how
-an event is put into a notification is decided by whoever sends it (`mcp/call.py`, `mcp/stream_viewer.py`).
+Each wire has one: `seed_events.py` and `modern_events.py`. `presentation.py` chooses the codec for a client; the senders
+(`mcp/call.py`, `mcp/stream_viewer.py`) put its events into notifications.
 """
 
 from typing import Protocol
@@ -20,17 +20,17 @@ class Encoded(msgspec.Struct, frozen=True, gc=False):
 
 
 class EventCodec(Protocol):
-    """One wire's events. What it makes of an entry is kept with that entry, so that all who watch share the work."""
+    """One wire's events. The result for an entry is cached in that entry, so that all viewers share the work."""
 
     plain_method: bool  # whether an event is also sent under its own name
-    needs_past: bool  # whether it has to be told of the entries of a turn that come before those it is shown
+    needs_past: bool  # whether it must be shown the earlier entries of a turn with `note`
 
     def note(self, entry: Entry) -> None:
-        """An entry of the past that is not shown."""
+        """Process an earlier entry that is not shown."""
         ...
 
     def events(self, live: LiveEntry) -> tuple[Encoded, ...]:
-        """The events of an entry, of which there may be none."""
+        """The events of an entry; there may be none."""
         ...
 
     def delta(self, live: LiveDelta) -> Encoded: ...

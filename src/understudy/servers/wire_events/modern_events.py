@@ -1,4 +1,4 @@
-"""Events as the last server that upstream shipped sent them: `codex/event` only, turn ids, base64 chunks, tagged changes."""
+"""Events as upstream's last server sent them: `codex/event` only, turn ids, base64 chunks, tagged changes."""
 
 import base64
 from collections import OrderedDict
@@ -43,15 +43,15 @@ from understudy.text import quote_command
 
 _encode = msgspec.json.Encoder().encode
 MOST_BEGUN = 256
-USED_OF_WINDOW = 0.95  # what clients of codex are told of a model's window: the rest is left for its answer
+USED_OF_WINDOW = 0.95  # the part of a model's window that codex's clients are told of: the rest is left for its answer
 
 Begun = CommandStarted | PatchStarted
 
 
 class ModernCodec:
-    """For one viewer of a conversation: the end of a command repeats what its beginning said, and deltas name their item.
+    """For one viewer of a conversation: the end of a command repeats its beginning, and deltas name their item.
 
-    So it has to know the entries of the turn in order: those that it is asked to encode, and before them what `note` tells.
+    So it must see the entries of the turn in order: earlier ones through `note`, then those that it encodes.
     """
 
     plain_method = False
@@ -60,12 +60,12 @@ class ModernCodec:
     def __init__(self, thread_id: str) -> None:
         self._thread_id = thread_id
         self._seed = SeedCodec()
-        self._begun: OrderedDict[tuple[str, str], Begun] = OrderedDict()  # by turn and call: models use their call ids again
+        self._begun: OrderedDict[tuple[str, str], Begun] = OrderedDict()  # by turn and call: models reuse their call ids
         self._window: int | None = None  # of the turn's model
-        self._item_after = 0  # the record that the item being told comes after, which names it: the same for all viewers
+        self._item_after = 0  # the record before the current item; it names the item in the same way for all viewers
 
     def note(self, entry: Entry) -> None:
-        """An entry that the viewer has, or that came before those it is shown."""
+        """Process an entry that the viewer has, or that came before what it is shown."""
         match entry.record:
             case TurnStarted(window=window):
                 self._item_after = entry.seq
@@ -80,7 +80,7 @@ class ModernCodec:
                 pass
 
     def events(self, live: LiveEntry) -> tuple[Encoded, ...]:
-        self.note(live.entry)  # also where another viewer has encoded it already
+        self.note(live.entry)  # even if another viewer has already encoded it
         found = live.encoded.get(ModernCodec)
         if found is None:
             messages = self._project(live.entry)
@@ -112,7 +112,7 @@ class ModernCodec:
                 return _encoded({"type": "reasoning_raw_content_delta", **told})
 
     def _project(self, entry: Entry) -> list[dict[str, Any]] | None:
-        """None: as in the seed's time."""
+        """None: the same events as in the seed's time."""
         turn = entry.turn
         match entry.record:
             case Opened() as opened:
@@ -127,7 +127,7 @@ class ModernCodec:
                 texts = [part.text for part in content if not isinstance(part, InputImage) and part.text]
                 return [{"type": "agent_message", "message": text, "phase": None, "memory_citation": None} for text in texts]
             case TokensCounted(cut=True):
-                return []  # codex does not tell of it here either; the report of the turn has it
+                return []  # codex does not report it here either; the turn's report has it
             case TokensCounted() as counted:
                 return [_token_count(counted.usage, counted.total, self._window)]
             case Compacted() as compacted:  # the count comes first, as in the recordings
@@ -174,7 +174,7 @@ class ModernCodec:
 
     def _command_end(self, ended: CommandEnded, entry: Entry) -> dict[str, Any]:
         begun = self._begun.pop((entry.turn, ended.call_id), None)
-        if ended.started is not None:  # of a session, whose beginning may be many turns ago
+        if ended.started is not None:  # of a session, which may have begun many turns ago
             begun = ended.started
         output = ended.stdout + ended.stderr
         return {

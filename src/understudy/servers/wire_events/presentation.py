@@ -1,4 +1,4 @@
-"""How a conversation is presented to a client: the shapes of its events, under which methods, and with what left out."""
+"""How a conversation is presented to a client: the shapes of its events, their methods, and what is left out."""
 
 import msgspec
 
@@ -16,22 +16,24 @@ class Presentation(msgspec.Struct, frozen=True, gc=False):
     events: EventMethods = "auto"
     hides_reasoning: bool = False
     thread_in_text: bool = True  # a result ends with a line that names its session
-    report: ReportKind = "brief"  # how much a result says of what its turn did
+    report: ReportKind = "brief"  # how much a result says of its turn's work
 
     def asked_for(self, report: ReportKind | None) -> "Presentation":
-        """For a call that says itself which report it wants."""
+        """For a call that chooses its own kind of report."""
         return self if report is None else msgspec.structs.replace(self, report=report)
 
     def codec(self, handle: Handle) -> EventCodec:
         if self.wire == "seed":
             return _SEED
-        from understudy.servers.wire_events.modern_events import ModernCodec  # only where it is configured
+        from understudy.servers.wire_events.modern_events import ModernCodec  # only if it is configured
 
         return ModernCodec(handle.id)
 
 
 def presentation_of(handle: Handle) -> Presentation:
-    """As its configuration has it. What cannot be configured any more (its folder is gone) can still be shown."""
+    """From the conversation's configuration. If that is no longer valid (its folder is gone), the conversation can still
+    be shown.
+    """
     try:
         return presentation_from(handle.setup().config)
     except AgentError:

@@ -1,4 +1,4 @@
-"""Events in the shapes of the seed's time (`wire = "seed"`), encoded once for all who watch."""
+"""Events in the shapes of the seed's time (`wire = "seed"`), encoded once for all viewers."""
 
 from functools import cache
 from typing import Any
@@ -74,11 +74,11 @@ class SeedCodec:
     needs_past = False
 
     def note(self, entry: Entry) -> None:
-        """Each event is told from its own record."""
+        """Not needed: each event depends only on its own record."""
 
     def events(self, live: LiveEntry) -> tuple[Encoded, ...]:
         record = live.entry.record
-        if type(record) in _SILENT:  # half of them
+        if type(record) in _SILENT:  # half of all records
             return ()
         if type(record) is TurnStarted:
             return _STARTED
@@ -90,7 +90,7 @@ class SeedCodec:
         found = live.encoded.get(SeedCodec)
         if found is None:
             delta = live.delta
-            plain = type(delta) is TextDelta  # as nearly all of them are
+            plain = type(delta) is TextDelta  # nearly all deltas
             found = Encoded(_TEXT, _encode(events.AgentMessageDelta(delta.text))) if plain else encode_delta(delta)
             live.encoded[SeedCodec] = found
         return found
@@ -122,7 +122,7 @@ def encode_delta(delta: Delta) -> Encoded:
 
 
 def project(record: Record) -> tuple[events.Event, ...]:
-    """The events a record stands for."""
+    """The events for a record."""
     match record:
         case ItemReceived(item=item, show_raw=show_raw):
             return _project_item(item, show_raw)
@@ -132,7 +132,7 @@ def project(record: Record) -> tuple[events.Event, ...]:
             return (events.TaskComplete(message),)
         case TurnEnded(message=message):
             return (events.Error(message or "the turn failed"), events.TaskComplete(None))
-        case TokensCounted(cut=True):  # the report of the turn has it
+        case TokensCounted(cut=True):  # the turn's report has it
             return ()
         case TokensCounted(usage=usage):
             return (
@@ -155,15 +155,15 @@ def project(record: Record) -> tuple[events.Event, ...]:
             return (events.BackgroundEvent(retry.describe()),)
         case InputWritten() as written:  # the seed had nothing like it
             return (events.BackgroundEvent(f"typed at session {written.session}: {visible(written.text)}"),)
-        case ImageViewed(path=path):  # nor this
+        case ImageViewed(path=path):  # the seed had nothing like it
             return (events.BackgroundEvent(f"looks at the image {visible(path)}"),)
         case Compacted() as compacted:
             return (events.BackgroundEvent(compacted.describe()),)
         case Renamed(title=title):
             return (events.BackgroundEvent(f"the conversation is now called {visible(title)}"),)
-        case WorkspaceSaved() | WorkspaceMoved():  # nor this
+        case WorkspaceSaved() | WorkspaceMoved():  # the seed had nothing like it
             return (events.BackgroundEvent(visible(record.describe())),)
-        case UndoEnded() as ended:  # nor this; where it begins, there is nothing to tell yet
+        case UndoEnded() as ended:  # the seed had nothing like it; its beginning is not reported either
             return (events.BackgroundEvent(visible(ended.describe())),)
         case CommandApprovalAsked() as asked:
             return (events.ExecApprovalRequest(asked.call_id, asked.command, asked.cwd, shown_reason(asked.reason)),)
@@ -175,7 +175,7 @@ def project(record: Record) -> tuple[events.Event, ...]:
             return (events.ApprovalRequest(asked.call_id, "mcp-tool-approval", tool_question_text(asked)),)
         case HookApprovalAsked() as asked:
             return (events.ApprovalRequest(asked.call_id, "hook", hook_question_text(asked)),)
-        case HookRan() | PromptBlocked():  # nor this
+        case HookRan() | PromptBlocked():  # the seed had nothing like it
             return (events.BackgroundEvent(visible(told)),) if (told := record.describe()) else ()
         case UserInputAsked() as asked:
             return (events.ApprovalRequest(asked.call_id, "user-input", input_question_text(asked)),)
@@ -210,7 +210,7 @@ def project(record: Record) -> tuple[events.Event, ...]:
             | WorkspaceSaveStarted()
         ):
             return ()
-        case TurnQueued() | TurnDropped():  # whoever queued it is told by their own door; others see the turn once it begins
+        case TurnQueued() | TurnDropped():  # the door of whoever queued it reports it; others see the turn once it begins
             return ()
 
 
@@ -250,7 +250,7 @@ def _change(change: FileChange) -> Any:
 
 
 def visible(text: str) -> str:
-    """What others wrote, safe to look at."""
+    """Others' words, made safe to look at."""
     from understudy.text import make_visible  # few turns need it
 
     return make_visible(text)
@@ -281,7 +281,7 @@ def input_question_text(asked: UserInputAsked) -> str:
 
 
 def shown_reason(reason: str | None) -> str | UnsetType:
-    """Of a question: often the model's own words, and clients show it to the person who decides."""
+    """A question's reason: often the model's own words, and clients show it to the person who decides."""
     if not reason:
         return UNSET
     return visible(reason)
