@@ -10,8 +10,8 @@ from itertools import islice
 from understudy.engine.conversation.conversation import Conversation
 from understudy.protocol.ids import ConversationId
 
-MOST_BYTES = 128 * 2**20  # of all conversations together; beyond this, unused ones are dropped from memory
-BYTES_OF_ONE = 32 * 1024  # of a conversation without any history
+MOST_BYTES = 128 * 2**20  # for all conversations together; beyond this, unused ones are dropped from memory
+BYTES_OF_ONE = 32 * 1024  # assumed for a conversation without any history
 BYTES_OF_A_BYTE = 2  # memory for each byte of JSON in its history
 BUSY_SECONDS = 10.0  # after its last use: a busy caller's conversation stays in memory between two messages
 LOOKED_AT = 8  # conversations checked for removal at each use: thousands may be busy

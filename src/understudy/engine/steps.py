@@ -12,7 +12,7 @@ from understudy.errors import AgentError
 
 PAGE_RECORDS = 128  # records of a log read in one step, within the following limit of bytes of JSON
 PAGE_BYTES = 512 * 1024
-SHARES = 256  # of a step; reading, folding or encoding a record takes about one share
+SHARES = 256  # shares of one step; reading, folding or encoding a record takes about one
 
 
 class Pace:
@@ -127,7 +127,7 @@ class OpQueue:
         self._tasks = tasks
         self._on_idle = on_idle
         self._waiting: deque[tuple[Coroutine[Any, Any, Any], asyncio.Future[Any]]] = deque()
-        self._task: asyncio.Task[Any] | None = None  # of the running op, if it has to wait
+        self._task: asyncio.Task[Any] | None = None  # the running op's task, if the op has to wait
         self._closed: AgentError | None = None
         self.busy = False
 

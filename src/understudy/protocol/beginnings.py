@@ -16,7 +16,7 @@ class Begin(msgspec.Struct, frozen=True, tag="begin", omit_defaults=True):
     overrides: Overrides
     caller: Caller
     thread_source: str | None = None
-    terms: Terms | None = None  # of the message that follows
+    terms: Terms | None = None  # the terms of the message that follows
 
 
 encode_begin: Final = msgspec.json.Encoder().encode

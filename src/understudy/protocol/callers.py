@@ -45,7 +45,7 @@ class Caller(msgspec.Struct, frozen=True):
     name: str
     rights: frozenset[Right] = ALL_RIGHTS
     others: frozenset[Right] = frozenset()
-    door: str = ""  # where they connect; decisions record it
+    door: str = ""  # the door through which they connect; decisions record it
     limits: Limits | None = None  # None: everything may be chosen, as at a terminal
 
     def may(self, right: Right, owner: str) -> bool:

@@ -46,7 +46,7 @@ class Decide(msgspec.Struct, frozen=True, tag="decide", omit_defaults=True):
     answer_id: str = ""  # lets the answerer find this answer in the log
     door: str = ""  # where the answer came in
     asked_at: float = 0.0  # when the question was asked, if known: a later question may have the same id
-    address: str = ""  # of the machine that answered over a network
+    address: str = ""  # of the machine that the answer came from, over a network
     client: str = ""  # the name that the answering program gives itself
 
     def of_turn(self, turn: str) -> "Decide":

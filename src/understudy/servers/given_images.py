@@ -32,7 +32,7 @@ from understudy.protocol.items import InputImage
 from understudy.protocol.records import Overrides
 from understudy.protocol.serde import found
 
-MOST_IMAGES = 16  # of one message
+MOST_IMAGES = 16  # images in one message
 MOST_TOGETHER = 4 * LARGEST_ENCODED
 _SHOWN = 200  # characters of the given value that an error repeats
 

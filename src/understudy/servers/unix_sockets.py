@@ -26,7 +26,7 @@ from understudy.errors import ConfigError
 _BACKLOG = 2048
 _LONGEST = 100  # bytes: every system takes so many, including room for the socket's temporary name
 _ANSWER_SECONDS = 2.0
-_LOCK_SECONDS = 3.0  # that another server may take to begin; in a folder such as /tmp anybody can hold the lock
+_LOCK_SECONDS = 3.0  # how long another server may take to begin; in a folder such as /tmp anybody can hold the lock
 _LOCK_PAUSE = 0.02
 _NAMESPACES = re.compile(r"^NSpid:\t(.*)$", re.MULTILINE)
 _LINUX = struct.Struct("=iII")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 # if a context stays above its limit, the next summary in the same turn waits until it has grown by this fraction of the limit
 GROWTH = 8
 SMALLER_TRIES = 3  # attempts if the request for a summary does not fit either
-MOST_RATIO = 3.0  # of the provider's count to our estimate
+MOST_RATIO = 3.0  # highest ratio of the provider's count to our estimate
 
 
 Reason = Literal["limit", "full", "asked"]

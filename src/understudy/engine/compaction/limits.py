@@ -49,7 +49,7 @@ def all_tokens(items: Iterable[Item]) -> int:
     return sum(map(tokens_of, items))
 
 
-DEFAULT_SHARE = 0.9  # of the window: the default point at which compaction begins
+DEFAULT_SHARE = 0.9  # share of the window: the default point at which compaction begins
 
 
 class ContextLimits(msgspec.Struct, frozen=True):

@@ -16,7 +16,7 @@ from understudy.protocol.items import FunctionCallOutput, Item, Message
 from understudy.protocol.records import CommandStarted, Compacted, Shortened
 
 LEAST_SAVED = 64  # tokens; a shorter output stays
-CLEAR = 0.9  # of the limit: if dropping outputs gets below this, that is enough
+CLEAR = 0.9  # share of the limit: if dropping outputs gets below this, that is enough
 
 NOT_SUMMED_UP = "Earlier parts of this conversation were left out to make room, and could not be summed up."
 SUMMED_UP = "Earlier parts of this conversation were left out to make room. This is what you noted down of them before."

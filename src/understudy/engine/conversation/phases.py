@@ -63,7 +63,7 @@ class Given(IntEnum):
     TOLD_TO_END = 8  # the turn was interrupted, or a person answered a question by ending it
     ENDED = 9  # the turn is over, and nothing of it runs any more
     CLOSED = 10  # the record of its end has been appended
-    DELETION = 11  # it is to be deleted
+    DELETION = 11  # the conversation is to be deleted
     KEPT = 12  # the deletion failed
     KEPT_OURS = 13  # the deletion failed, and the claim is ours
     KEPT_ENDING = 14  # the deletion failed, and a turn is still ending

@@ -32,7 +32,7 @@ class Running:
         self._tail = tail
         self._loop = loop
         self._task: asyncio.Task[None] | None = None
-        self._interrupt_asked = False  # of the running turn
+        self._interrupt_asked = False  # somebody has asked to interrupt the running turn
 
     def __bool__(self) -> bool:
         return self._task is not None

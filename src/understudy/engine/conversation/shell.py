@@ -67,7 +67,7 @@ class Shell:
         self._log = log
         self._letters_left = False  # in the inbox, for the turn after the running one
         self.fixes: Callable[[Send], Send] | None = None  # with a remote log: pins the folders of a message that was left here
-        self._senders: dict[str, str] = {}  # of the messages that wait here for turns of their own
+        self._senders: dict[str, str] = {}  # who sent each message that waits here for a turn of its own
         self._interrupted_elsewhere: str | None = None  # a turn of another process that we told to end
 
     # -- state

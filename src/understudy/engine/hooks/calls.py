@@ -19,7 +19,7 @@ from understudy.tools.mcp.remote_tool import RemoteTool
 from understudy.tools.patch.grammar import BEGIN, AddOperation, Chunk, DeleteOperation, Operation, UpdateOperation, parse_patch
 from understudy.tools.patch.invocation import PatchInvocation, recognise
 
-MOST_VIEWS = 64  # of one call: hooks that guard files are called for each
+MOST_VIEWS = 64  # views of one call: hooks that guard files are called for each
 Change = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 _PATCHES = ("apply_patch", "Edit", "Write", "MultiEdit")
@@ -53,7 +53,7 @@ class View(msgspec.Struct, frozen=True):
 class SeenCall(msgspec.Struct, frozen=True):
     """A call with all its views. What runs is built from `arguments`, which are the ones the hooks were shown."""
 
-    name: str  # of our tool
+    name: str  # our tool's name
     arguments: dict[str, Any]
     views: Mapping[Family, tuple[View, ...]]
 

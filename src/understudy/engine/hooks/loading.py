@@ -22,7 +22,7 @@ from understudy.tools.acts.wildcards import TooWide
 
 Standing = Literal["user", "trusted", "untrusted", "modified"]
 TRUST_FILE = "hooks.json"
-MOST_NAMED = 10  # of one file's hooks that do not run
+MOST_NAMED = 10  # named hooks of one file that do not run
 
 
 class JudgedHook(msgspec.Struct, frozen=True):

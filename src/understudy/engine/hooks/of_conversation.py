@@ -67,7 +67,7 @@ class Meant(msgspec.Struct, frozen=True):
     payload: Mapping[str, Any]
     call_id: str = ""
     tool: str = ""
-    view: View | None = None  # of a call
+    view: View | None = None  # set for a call
 
     @property
     def hook(self) -> Hook:

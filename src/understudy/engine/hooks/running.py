@@ -21,7 +21,7 @@ from understudy.tools.acts.wildcards import TooWide
 from understudy.tools.host import RunsCommands, ToolSettings
 
 MOST_OUTPUT = 1024 * 1024  # bytes, of both streams together
-MOST_PROCESSES = 512  # of one contained hook
+MOST_PROCESSES = 512  # processes of one contained hook
 GRACE_SECONDS = 0.2  # for processes that the hook left running
 _VARIABLES = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "TERM", "LANG", "LC_ALL", "LC_CTYPE", "CODEX_HOME"),

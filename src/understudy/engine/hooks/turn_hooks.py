@@ -279,7 +279,7 @@ class TurnHooks:
         seconds: float = 0.0,
     ) -> list[Said]:
         meant: list[Meant] = []
-        commands: set[str] = set()  # of Claude Code's files: the same command runs once, wherever it is configured
+        commands: set[str] = set()  # the same command in Claude Code's files runs once, wherever it is configured
         for order, judged in self._hooks.of(event):
             hook = judged.hook
             if hook.file.family == "claude" and hook.command in commands:

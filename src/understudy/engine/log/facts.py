@@ -36,7 +36,7 @@ def path_to(entries: Sequence[Entry], head: int | None = None) -> Sequence[Entry
 # easily distinguished from other numbers; the same in every conversation, so that a recorded one can be replayed
 FIRST_SESSION = 1001
 MOST_UNTOLD = 32
-LINE_LENGTH = 200  # of a running command, in lists
+LINE_LENGTH = 200  # characters shown of a running command, in lists
 
 SESSION_ENDED = "Session {number} (`{line}`) does not run any more: {why}."
 
@@ -189,8 +189,8 @@ def fields_of(overrides: Overrides) -> dict[str, Any]:
     return {name: getattr(overrides, name) for name in Overrides.__struct_fields__}
 
 
-TITLE_LENGTH = 80  # of a title made from the first message
-LONGEST_TITLE = 200  # of a given title
+TITLE_LENGTH = 80  # characters of a title made from the first message
+LONGEST_TITLE = 200  # characters of a given title
 NO_TITLE = "New conversation"
 
 

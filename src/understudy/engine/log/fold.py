@@ -77,7 +77,7 @@ class State(msgspec.Struct, eq=False):
     A struct, because Python keeps at most 29 attributes of a plain object inline; beyond that it looks all of them up in a dict.
     """
 
-    last_seq: int = 0  # of the whole log
+    last_seq: int = 0  # number of the last record in the whole log
     head: int = 0  # the last record of the path that this state follows
     overrides: Overrides = msgspec.field(default_factory=Overrides)
     pins: Pins | None = None  # the places it began with, or changed to since
@@ -88,14 +88,14 @@ class State(msgspec.Struct, eq=False):
     waiting: dict[str, UserMessage] = {}  # accepted, not yet read by the model
     queued: dict[str, UserMessage] = {}  # accepted for turns of their own that have not begun
     turn: str | None = None
-    usage: Usage | None = None  # of the whole conversation
+    usage: Usage | None = None  # usage of the whole conversation
     context_tokens: int | None = None  # by the provider's last count; None: not counted since a compaction
     plan: PlanUpdated | None = None
     changed_files: dict[str, None] = {}  # by applied patches, the newest at the end
     submissions: int = 0  # numbers given out so far; "0" was the configuration
     calls: dict[str, FunctionCall] = {}  # not answered yet, in the model's order
     running: dict[str, CommandStarted | PatchStarted | ToolCallBegan] = {}  # begun, no outcome yet
-    outcomes: dict[str, CommandEnded | PatchEnded | ToolCallEnded] = {}  # of calls that have run, until the model is told
+    outcomes: dict[str, CommandEnded | PatchEnded | ToolCallEnded] = {}  # outcomes of calls that have run, until the model is told
     questions: dict[str, Question] = {}
     asked_at: dict[str, float] = {}  # when each question of the turn was asked
     sessions: SessionFacts = msgspec.field(default_factory=SessionFacts)  # commands that outlive their turns

@@ -46,7 +46,7 @@ class History:
         self.add(message, seq)
 
     def size(self) -> int:
-        """Of all items, in bytes of JSON."""
+        """The size of all items, in bytes of JSON."""
         return sum(map(len, map(_encode, self.items)))
 
     @property

@@ -40,10 +40,10 @@ from understudy.protocol.records import (
 from understudy.protocol.records.files import AddFile, DeleteFile, FileChange, UpdateFile
 
 KEPT_TURNS = 4  # turns whose work is kept: whoever waits for a turn's end reads its work soon after
-KEPT_COMMANDS = 200  # of one turn, the last ones
+KEPT_COMMANDS = 200  # the newest commands of one turn
 KEPT_FILES = 1_000
-LONGEST_NAME = 200  # of a server or its tool
-LONGEST_WORD = 4_000  # of a command, in characters
+LONGEST_NAME = 200  # characters kept of a server's or tool's name
+LONGEST_WORD = 4_000  # characters kept of a command
 
 BUDGET_CALL = "budget-"  # how the call ids of questions about budgets begin
 
@@ -55,7 +55,7 @@ class Tally(msgspec.Struct):
     known_usd: float = 0.0  # the cost of the answers whose price is known
     unpriced: bool = False  # some answers have no known price
     requests: int = 0
-    seconds: float = 0.0  # that turns worked; time spent waiting for a person does not count
+    seconds: float = 0.0  # working time of turns; time spent waiting for a person does not count
 
     @property
     def cost_usd(self) -> float | None:

@@ -83,7 +83,7 @@ class Tail:
         self._committed = 0
         self._unwritten: list[Entry] = []
         self._encoded: list[bytes] = []  # the encoded records of `_unwritten`
-        self._generation = 0  # grows when the store is read anew: what became of batches from before it counts no more
+        self._generation = 0  # grows when the store is read anew: outcomes of earlier batches are then ignored
         self._flushing = False
         self._commit_delay = commit_delay or CommitDelay(loop)
         self._held = False

@@ -23,7 +23,7 @@ from understudy.protocol.records import (
 )
 from understudy.store.log import EventLog, SavedText
 
-UNFINISHED_CHARACTERS = 1024 * 1024  # of an answer that was cut off; every later request sends them to the model
+UNFINISHED_CHARACTERS = 1024 * 1024  # kept of an answer that was cut off; every later request sends them to the model
 
 
 def cut_off(text: str) -> str:

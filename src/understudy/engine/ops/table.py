@@ -9,7 +9,7 @@ from understudy.protocol.ops import Answer, Archive, Cancel, Compact, Decide, De
 
 
 class OpRow(NamedTuple):
-    right: Right  # that its caller needs
+    right: Right  # the right that its caller needs
     file: str  # in this folder; imported at the first op of its kind
 
 

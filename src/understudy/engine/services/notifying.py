@@ -28,8 +28,8 @@ GRACE_SECONDS = 5  # additional time for `timeout`, which enforces the limit eve
 AT_ONCE = 4  # programs
 MOST_WAITING = 64  # programs that may wait for a free slot; further ones are dropped
 START_SECONDS = 2.0  # how long an ending server waits for programs that have not started yet
-MOST_BYTES = 100_000  # of the argument: Linux allows less than 128 KiB for one
-MOST_CHARACTERS = 32_768  # of one text in it
+MOST_BYTES = 100_000  # longest argument: Linux allows less than 128 KiB for one
+MOST_CHARACTERS = 32_768  # longest text in the argument
 VARIABLES = (
     *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ", "TERM", "LANG", "LC_ALL", "LC_CTYPE", "CODEX_HOME"),
     # to show windows and notifications

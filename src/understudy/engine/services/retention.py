@@ -127,7 +127,7 @@ Reason = Literal["age", "size"]
 
 DAY_SECONDS = 86_400.0
 USED_LATELY_SECONDS = DAY_SECONDS
-DOWN_TO = 0.9  # of the limit, so that not every new record deletes a conversation
+DOWN_TO = 0.9  # share of the limit, so that not every new record deletes a conversation
 AT_ONCE = 64  # rows that are examined together
 
 

@@ -30,7 +30,7 @@ MOST_TOGETHER = 5_000  # entries of all folders
 MOST_DEPTH = 6
 MOST_REMEMBERED = 1_024
 LARGEST_REMEMBERED = 16 * 1024
-MOST_BYTES = 256 * 1024  # of a file that a model gets as a whole
+MOST_BYTES = 256 * 1024  # largest file that a model gets as a whole
 Standing = Literal["counts", "trust", "no"]  # `trust`: it would count if its folder were trusted
 
 _told: set[str] = set()

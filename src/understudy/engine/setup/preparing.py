@@ -50,7 +50,7 @@ class Preparing:
         # choices that the log must not hold, kept only in this process
         self._secret_overrides: dict[ConversationId, Overrides] = {}
         self._warned: set[str] = set()
-        self._programs: tuple[Config, frozenset[str]] | None = None  # of the last configuration that names any
+        self._programs: tuple[Config, frozenset[str]] | None = None  # programs in the last configuration that names any
         self._hooks: dict[ConversationId, tuple[Path, ConversationHooks | None]] = {}
 
     def configure(self, overrides: Overrides) -> Config:

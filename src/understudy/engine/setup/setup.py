@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from understudy.tools.host import ToolSettings
 
 
-TRAITS = ("commentary", "parallel")  # of a family of models; see `models/families.py`
+TRAITS = ("commentary", "parallel")  # traits of a family of models; see `models/families.py`
 
 
 def instructions_for(features: Iterable[str]) -> str:

@@ -18,8 +18,8 @@ from understudy.protocol.items import InputText, Message
 from understudy.text import make_visible
 
 FILE = "SKILL.md"
-MOST_SKILLS = 64  # that a model is told of; a user with more should choose among them
-MOST_HEAD_BYTES = 16 * 1024  # of a file; name and description must be within it
+MOST_SKILLS = 64  # skills that a model is told of; a user with more should choose among them
+MOST_HEAD_BYTES = 16 * 1024  # of a skill's file; name and description must be within these bytes
 NO_HEAD = "it should begin with `---`, `name:`, `description:` and `---`, each on a line of its own"
 
 _KEY = re.compile(r"([A-Za-z_][\w-]*):(?:[ \t]+(.*))?$")
@@ -31,7 +31,7 @@ _POLICY_FILE = "agents/openai.yaml"  # where codex keeps what the front matter d
 class Skill(msgspec.Struct, frozen=True):
     name: str
     description: str
-    path: str  # of its file; name and description are unchanged, so whoever shows them must make them safe
+    path: str  # the file's path; name and description are unchanged, so whoever shows them must make them safe
     for_models: bool = True  # models are told of it. False: it is used only if a person names it
     for_people: bool = True  # a person may name it
     scope: str = "user"
@@ -164,7 +164,7 @@ def _scalar(value: str) -> str:
 
 MOST_NAME = 64  # characters
 MOST_DESCRIPTION = 300
-MOST_CHARACTERS = 8_000  # of all lines together
+MOST_CHARACTERS = 8_000  # characters of all lines together
 
 WORDS = """\
 Skills are notes on how to do certain kinds of work, kept by the user, or by a project that the user trusts. Each line below is

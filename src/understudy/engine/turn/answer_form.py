@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 Schema = dict[str, Any]
 
-MOST_BYTES = 256 * 1024  # of a schema; providers accept far less
+MOST_BYTES = 256 * 1024  # largest schema; providers accept far less
 MOST_LEVELS = 64
 MOST_ANSWER = 8 * 1024 * 1024  # characters
 WALL_SECONDS = 20.0  # a worker has a lower limit of processor time; this one is for a busy machine

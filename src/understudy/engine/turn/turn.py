@@ -81,7 +81,7 @@ class Turn:
         self.turn_id = turn_id
         self.sandbox = sandbox
         self.listens = False  # suspended in the model's stream: nothing of the turn runs here
-        self.account: Account | None = None  # of whoever began the turn, if they have a budget
+        self.account: Account | None = None  # the account of whoever began the turn, if they have a budget
         self.closed = False  # its end is recorded: nothing may follow
         self._diff: TurnDiff | None = None
         self._tail = tail
@@ -93,11 +93,11 @@ class Turn:
         self._compacts = compacts
         self._requests_before = tail.state.history.requests
         self._renew = renew
-        self._tries = 0  # of the command that must succeed
+        self._tries = 0  # runs of the command that must succeed
         self._left_before = set(tail.state.waiting)  # messages left by a turn that was cut off; later ones are for this turn
         self._budget = TurnBudget()
         self._standing: str | None = None  # an answer without the requested form, used if there is no better one
-        self._timing: ModelTiming | None = None  # of the current request, if somebody observes
+        self._timing: ModelTiming | None = None  # the current request's, if somebody observes
         self._context = ContextKeeper(tail, setup)
         self._tools = None if setup.servers is None else _tools_of(setup, setup.servers, self.record)
         self._hooks = None if setup.hooks is None else _hooks_of(setup.hooks, self)

@@ -13,7 +13,7 @@ from understudy.engine.steps import PAGE_BYTES, PAGE_RECORDS, Pace
 from understudy.protocol.records import Entry
 from understudy.store.log import EventLog
 
-MOST_PAGES = 8  # of one conversation
+MOST_PAGES = 8  # kept pages of one conversation
 KEPT_SECONDS = 2.0
 SHOWN_FOR_A_SHARE = 4  # already encoded records
 

@@ -203,7 +203,7 @@ class Workspaces:
         saved = state.saved
         known = None if saved is None else KeptSnapshot(saved.ref, saved.commit, saved.turn)
         kept = await self._restoring.newest(conversation_id, known)
-        await asyncio.to_thread(remove, self._saving.folder_of(conversation_id))  # of the workspace that is gone
+        await asyncio.to_thread(remove, self._saving.folder_of(conversation_id))  # the gone workspace's repository of snapshots
         lost = list(await self._restoring.make(msgspec.structs.replace(workspace, path=self._place(workspace)), kept))
         if is_within(cwd := state.overrides.cwd or "", workspace.path):
             try:

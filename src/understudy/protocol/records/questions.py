@@ -75,7 +75,7 @@ class HookApprovalAsked(msgspec.Struct, frozen=True, gc=False, tag="hook_approva
     event: str
     hook: str  # its key
     tool: str  # empty: the question is about a message
-    shown: str  # what is to be done
+    shown: str  # the call or message, in words for the person
     reason: str  # the hook's words, or how it failed
     failed: bool = False
 

@@ -47,7 +47,7 @@ class Workspace(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """
 
     kind: Literal["folder", "volume", "git"] = "folder"
-    path: str = ""  # of a clone: where it was made
+    path: str = ""  # where a clone was made
     url: str = ""
     commit: str = ""  # set once it is cloned; empty: the repository had no commit
     setup: tuple[str, ...] = ()  # shell commands to run, sandboxed, in a new clone
@@ -76,7 +76,7 @@ class Budget(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     tokens: int | None = None
     cost_usd: float | None = None
-    seconds: float | None = None  # of work; time spent waiting for a person does not count
+    seconds: float | None = None  # working time; time spent waiting for a person does not count
     requests: int | None = None  # to the model
 
 
@@ -101,7 +101,7 @@ class Pin(msgspec.Struct, frozen=True, gc=False):
 class Pins(msgspec.Struct, frozen=True, gc=False):
     """Where a conversation works: its working directory and the other writable roots."""
 
-    boot: str  # of the machine; device numbers are only valid within one boot
+    boot: str  # id of the machine's boot; device numbers are only valid within one boot
     places: tuple[Pin, ...]
 
 
@@ -128,7 +128,7 @@ class Compacted(msgspec.Struct, frozen=True, gc=False, tag="compacted", omit_def
     kept: tuple[int, ...] | None = None  # records whose items are still sent; None: all
     recent: int = 0  # the first kept record that comes after note and summary; 0: none does
     shortened: tuple[Shortened, ...] = ()
-    total: Usage | None = None  # of all answers of the conversation so far
+    total: Usage | None = None  # usage of all answers of the conversation so far
 
     def describe(self) -> str:
         """A line for people."""
@@ -211,7 +211,7 @@ class TokensCounted(msgspec.Struct, frozen=True, gc=False, tag="tokens_counted")
 
     usage: Usage
     total: Usage | None = None
-    cost_usd: float | None = None  # of this answer, by the price at that time; None: unknown
+    cost_usd: float | None = None  # cost of this answer, by the price at that time; None: unknown
     cut: bool = False  # its turn ended while a call of the answer ran
 
 
@@ -278,8 +278,8 @@ class TurnDropped(msgspec.Struct, frozen=True, gc=False, tag="turn_dropped", omi
 class Failure(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Why a turn failed, for programs. The message of the turn's end says the same to people."""
 
-    kind: str  # of the error: `context_full`, `model_unavailable`, …
-    status: int | None = None  # of HTTP
+    kind: str  # the error's kind: `context_full`, `model_unavailable`, …
+    status: int | None = None  # the HTTP status
     words: str = ""  # the provider's words and what a person can do, if there is a status
 
 

@@ -70,7 +70,7 @@ def is_same_user(connected: Any) -> bool:
             theirs_here = next((fields for fields in map(str.split, rows) if fields[1:3] == [*wanted]), None)
     except (OSError, StopIteration):
         return False
-    # Of whoever has closed it already, it says that they are root.
+    # a peer that has already closed the connection is reported as root
     return theirs_here is not None and len(theirs_here) > 9 and theirs_here[7] == str(os.geteuid()) and theirs_here[9] != "0"
 
 

@@ -33,7 +33,7 @@ from understudy.servers.stdio.line_door import LineAnswer
 
 DEFAULT_PAGE = 25
 LARGEST_PAGE = 100
-FIRST_RECORDS = 8  # of a conversation; the first message is among them
+FIRST_RECORDS = 8  # first records of a conversation; the first message is among them
 READ_AT_ONCE = 100  # rows, in search of those that pass a filter
 
 

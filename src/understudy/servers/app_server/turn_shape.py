@@ -67,7 +67,7 @@ NAMES = frozenset({"codex_python_sdk"})
 MOMENT = 0.5  # seconds after the answer to `turn/start` in which the end of the turn is held back
 AGAIN = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  # seconds between the end and its repetitions
 LONG = 15.0  # seconds after the answer: if a turn ends later, nothing is repeated
-MOST_BYTES = 512 * 1024  # of what is kept of a turn; beyond that, only its end is repeated
+MOST_BYTES = 512 * 1024  # kept messages of a turn; beyond that, only its end is repeated
 REPEATED = frozenset({"item/completed", "thread/tokenUsage/updated", "error", "turn/completed"})
 
 

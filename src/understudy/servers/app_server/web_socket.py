@@ -11,7 +11,7 @@ from hashlib import sha1
 
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA
 NORMAL, GOING_AWAY, PROTOCOL_ERROR, NOT_TEXT, TOO_LARGE = 1000, 1001, 1002, 1007, 1009
-_CODES = frozenset({1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014})  # that a peer may close with
+_CODES = frozenset({1000, 1001, 1002, 1003, 1007, 1008, 1009, 1010, 1011, 1012, 1013, 1014})  # codes that a peer may close with
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _LARGEST_CONTROL = 125
 VERSION = "13"
@@ -76,7 +76,7 @@ class FrameReader:
     def __init__(self, most: int) -> None:
         self._most = most
         self._buffer = bytearray()
-        self._kind = CONTINUATION  # of the incomplete message; `CONTINUATION`: there is none
+        self._kind = CONTINUATION  # kind of the incomplete message; `CONTINUATION`: there is none
         self._begun = bytearray()  # its parts so far; there may be many, even empty ones
         self._size = 0
 

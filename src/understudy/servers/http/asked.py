@@ -13,7 +13,7 @@ from understudy.protocol.jsonrpc import why_unreadable
 from understudy.servers.http.answers import Receive, Refusal
 
 TIMES_ONE = 4  # the largest request; one caller may use half of that
-SMALL_BYTES = 64 * 1024  # of each body are not counted: a small request is never refused because others send large ones
+SMALL_BYTES = 64 * 1024  # so many bytes of each body are free: a small request is never refused because others send large ones
 
 
 class BodyRoom:

@@ -29,7 +29,7 @@ class Principal(msgspec.Struct, frozen=True):
     """A caller, and the token that they came with."""
 
     caller: Caller
-    token_hash: str = ""  # of their token: the previous owner of the name had another one and is somebody else
+    token_hash: str = ""  # hash of their token: an earlier owner of the same name had another token
     issued: bool = False  # an issuer signed their token, and may sign one with more scopes
 
     @property

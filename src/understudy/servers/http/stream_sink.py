@@ -30,7 +30,7 @@ def priming(event_id: bytes, retry_ms: int) -> bytes:
     return b"id: %b\r\ndata: \r\nretry: %d\r\n\r\n" % (event_id, retry_ms)
 
 
-CONGESTED_BYTES = 1024 * 1024  # that a client has not read yet
+CONGESTED_BYTES = 1024 * 1024  # waiting bytes from which a client counts as slow
 MOST_BYTES = 64 * 1024 * 1024  # beyond this, a client that does not read is disconnected
 
 

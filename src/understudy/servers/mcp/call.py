@@ -142,7 +142,7 @@ class Call:
 
     def __init__(self, request_id: RequestId, arguments: Any, sink: Sink, client: ClientContext) -> None:
         self.id = request_id
-        self.arguments = arguments  # of a tool; for a method its undecoded `params`
+        self.arguments = arguments  # a tool's arguments; for a method its undecoded `params`
         self.progress_token: RequestId | None = None
         self.sink = sink  # the connection to the sender
         self.client = client

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 NEWEST = "2025-11-25"
 MODERN = "2026-07-28"  # the era without a handshake, see `modern.py`
-PREFIX = "io.modelcontextprotocol/"  # of keys in its `_meta`
+PREFIX = "io.modelcontextprotocol/"  # prefix of the keys in its `_meta`
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", NEWEST)
 
 

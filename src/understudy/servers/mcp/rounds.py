@@ -40,7 +40,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 class _State(msgspec.Struct, frozen=True, array_like=True):
     principal: str
-    digest: bytes  # of the tool's name and its arguments
+    digest: bytes  # digest of the tool's name and its arguments
     conversation_id: str
     message_id: str
     turn: str

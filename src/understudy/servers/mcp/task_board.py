@@ -58,7 +58,7 @@ class FoundTask(msgspec.Struct, frozen=True):
 class TaskBoard:
     def __init__(self) -> None:
         self._viewers: dict[str, TaskViewer] = {}
-        self._timers: dict[str, asyncio.TimerHandle] = {}  # of the same tasks: when they expire
+        self._timers: dict[str, asyncio.TimerHandle] = {}  # timers for when the same tasks expire
         self._left: EndedIds | None = None  # cancelled tasks whose turns continued: the log does not mention them
 
     @property

@@ -28,7 +28,7 @@ _MOST_UNITS = 2**13 - 1
 
 class TaskName(msgspec.Struct, frozen=True):
     conversation_id: str
-    mark: bytes  # of the message that began or joined the turn
+    mark: bytes  # mark of the message that began or joined the turn
     begin: int  # a record before that message; -1: another call sent it
     created_ms: int
     ttl_ms: int

@@ -119,9 +119,9 @@ class StreamPosition(msgspec.Struct, frozen=True):
     """What a client has been given of a stream."""
 
     record: int = 0
-    messages: int = 0  # of that record
+    messages: int = 0  # how many messages of that record
     progress: int = 0  # the progress count of the call
-    given: Mapping[str, int] = {}  # of unfinished texts
+    given: Mapping[str, int] = {}  # how much of each unfinished text
     asked: frozenset[str] = frozenset()  # open questions that were asked; only for streams that do not count them as messages
 
 

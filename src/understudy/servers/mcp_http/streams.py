@@ -157,7 +157,7 @@ class WatchedCall(CallViewer):
         self._begin = self.following.cursor
         self._seen = seen  # what the client has, until it has caught up
         self._record = self._begin
-        self._messages = 0  # of that record
+        self._messages = 0  # messages sent for that record
         self._counting = False
         self._in_delta = False
         self._name = ""

@@ -27,7 +27,7 @@ from understudy.servers.page.push_messages import Sender, Subscription, check_ke
 
 logger = logging.getLogger(__name__)
 
-SECONDS = 20.0  # that a push service may take
+SECONDS = 20.0  # time limit of a push service
 MOST_OF_ONE = 20  # browsers of one name; the oldest are removed first
 MOST_AT_WORK = 100
 LONGEST_ENDPOINT = 1000

@@ -54,7 +54,7 @@ class Telemetry:
         self._tracer = trace.get_tracer(AGENT, __version__)
         self._propagator = TraceContextTextMapPropagator()
         self._senders: OrderedDict[str, Context] = OrderedDict()  # the request that sent a message, until its turn begins
-        self._parents: dict[str, Context] = {}  # of the turn that is about to begin, by conversation
+        self._parents: dict[str, Context] = {}  # parent span of the turn that is about to begin, by conversation
         self._turns: dict[tuple[str, str], _TurnSpan] = {}
         self._chats: dict[ModelTiming, Span] = {}  # current requests to models
         self._names = _Bounded()

@@ -24,7 +24,7 @@ from understudy.tools.patch.unified import changed_blocks
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _NO_NEWLINE = "\\"
 CONTEXT = 3
-MOST_LINES = 200_000  # of a file that is followed
+MOST_LINES = 200_000  # largest file that is followed
 
 
 class FileDiff(msgspec.Struct, frozen=True):

@@ -29,7 +29,7 @@ _GIVEN = re.compile(r"([trw]|o[0-9a-f]{8})-(\d{1,15})", re.ASCII)
 
 class EventPosition(msgspec.Struct, frozen=True):
     record: int
-    events: int | None = None  # of that record; None: all
+    events: int | None = None  # how many events of that record; None: all
     given: Mapping[str, int] = {}
 
 
@@ -108,7 +108,7 @@ class EventStream:
         self.can_answer = answers
         self._codec = codec
         self._record = after
-        self._events = 0  # of that record
+        self._events = 0  # events sent for that record
         self._id = b""
         self.following = handle.follow(self, after=after, outlet=sink, hides_reasoning=hides_reasoning)
         sink.mark = lambda: self._id or None

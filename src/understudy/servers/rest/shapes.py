@@ -53,12 +53,12 @@ class OpenQuestion(Shape, frozen=True, kw_only=True):
     choices: tuple[Choice, ...]
     command: tuple[str, ...] | None = None
     command_line: str | None = None
-    folder: str | None = None  # of the command
+    folder: str | None = None  # a command's working folder
     changes: dict[str, Any] | None = None  # of a patch, by path, as in the event `apply_patch_approval_request`
-    server: str | None = None  # of a tool
+    server: str | None = None  # a tool's server
     tool: str | None = None
     arguments: dict[str, Any] | None = None
-    limit: str | None = None  # of a budget
+    limit: str | None = None  # which limit, for a question about a budget
     used: float | None = None
     allowed: float | None = None
     raised_to: float | None = None
@@ -212,7 +212,7 @@ class Report(Shape, frozen=True, kw_only=True, omit_defaults=True):
     turn: str
     files: list[dict[str, Any]]  # path, change, added, removed, moved_from
     commands: list[dict[str, Any]]  # command, exit_code, seconds, timed_out, session_id, running
-    seconds: float  # of work
+    seconds: float  # working time
     tools: list[dict[str, Any]] | UnsetType = UNSET  # of other MCP servers: server, tool, seconds, failed
     missing_servers: list[dict[str, str]] | UnsetType = UNSET
     tokens: int | UnsetType = UNSET

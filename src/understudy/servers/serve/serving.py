@@ -203,7 +203,7 @@ async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announ
     if state.tasks:
         await asyncio.wait(tuple(state.tasks), timeout=LAST_WORDS_SECONDS)
     for connection in tuple(state.connections):
-        connection.transport.abort()  # of clients that do not read
+        connection.transport.abort()  # so that clients that do not read are disconnected too
     if state.tasks:
         await asyncio.wait(tuple(state.tasks), timeout=LAST_WORDS_SECONDS)
     for task in tuple(state.tasks):

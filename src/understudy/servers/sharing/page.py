@@ -19,9 +19,9 @@ from understudy.servers.sharing.masking import Masked, Masking
 from understudy.servers.times import rfc3339
 from understudy.text import make_visible, strip_terminal_escapes
 
-FORM = 1  # of the page: increases with every change of a page's look
+FORM = 1  # version of the form; increases with every change of a page's look
 MASKED_SECTION = '<section id="masked">'
-OPEN_LINES = 12  # of an output or a diff that is initially unfolded
+OPEN_LINES = 12  # lines of an output or a diff that are initially unfolded
 _KEPT = re.compile(r"(\t|(?<! ) {24,200}(?! ))")
 _IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}")
 _FENCE = re.compile(r"(?m)^```[^\n`]*\n(.*?)^```[ \t]*$", re.DOTALL)

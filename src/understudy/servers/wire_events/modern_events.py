@@ -61,7 +61,7 @@ class ModernCodec:
         self._thread_id = thread_id
         self._seed = SeedCodec()
         self._begun: OrderedDict[tuple[str, str], Begun] = OrderedDict()  # by turn and call: models reuse their call ids
-        self._window: int | None = None  # of the turn's model
+        self._window: int | None = None  # the window of the turn's model
         self._item_after = 0  # the record before the current item; it names the item in the same way for all viewers
 
     def note(self, entry: Entry) -> None:
