@@ -7,7 +7,7 @@ from typing import Any
 
 
 class InOrder:
-    """Lets in one at a time for each key, first come, first served. A caller without competitors does not wait, and costs no
+    """Lets in one at a time for each key, first come, first served. If nobody is in, the next one does not wait and costs no
     future.
     """
 

@@ -72,7 +72,7 @@ async def get_prompt(engine: Engine, caller: Caller, given: bytes) -> dict[str, 
 
 
 def _config(engine: Engine, caller: Caller) -> Config | None:
-    """None for callers who may not work here, and if there are no such files."""
+    """None if the caller may not work here, or if there are no such files."""
     if "run" not in caller.rights:
         return None
     try:

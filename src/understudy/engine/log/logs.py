@@ -64,7 +64,7 @@ class Logs:
     async def close(self) -> None:
         """Finish writing to disk."""
         if self._store is not None:
-            if self._store.is_remote:  # writes are still on their way to the server
+            if self._store.is_remote:  # finishing waits for the database's answers
                 await asyncio.to_thread(self._store.finish)
                 await asyncio.to_thread(self._store.close)
                 return

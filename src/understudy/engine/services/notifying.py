@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 SECONDS = 30.0  # time limit of such a program
 GRACE_SECONDS = 5  # additional time for `timeout`, which enforces the limit even if this process has died
-AT_ONCE = 4  # programs
+AT_ONCE = 4  # programs at once
 MOST_WAITING = 64  # programs that may wait for a free slot; further ones are dropped
 START_SECONDS = 2.0  # how long an ending server waits for programs that have not started yet
 MOST_BYTES = 100_000  # longest argument: Linux allows less than 128 KiB for one
@@ -86,7 +86,7 @@ def argument_for(turn: CompletedTurn, hide: Callable[[str], str] = lambda text: 
         inputs: deque[str] = deque()
         size = len(_encode(told))
         for text in reversed(turn.inputs):
-            # the first cut saves work, the second cuts what `hide` has changed
+            # the first cut saves work; the second removes its edges, where half a secret may be left
             cut = cut_text(hide(cut_text(text, 2 * most)), most)
             size += len(_encode(cut)) + 1
             if size > MOST_BYTES:

@@ -9,7 +9,7 @@ from understudy.protocol.callers import LOCAL_NAME
 
 class TurnsAtWork:
     def __init__(self, most: int) -> None:
-        self._most = most  # 0: any number
+        self._most = most  # concurrent turns of a caller; 0: any number
         self._counts: dict[str, int] = {}
 
     def check(self, name: str) -> None:

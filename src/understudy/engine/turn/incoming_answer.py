@@ -14,7 +14,7 @@ from understudy.protocol.records import ItemReceived, Noticed, ReasoningDelta, R
 from understudy.tools.host import ToolHost
 
 AT_ONCE = 128  # events of a model handled before others get their turn; fewer if there are many viewers
-MERGED_CHARACTERS = 4096  # longest text that is made by merging pieces which arrived together
+MERGED_CHARACTERS = 4096  # pieces that arrived together are joined until the text has this length
 ANEW = Noticed("the model began its answer anew; the whole text follows when it is complete", withdraws=True)
 
 

@@ -10,7 +10,7 @@ SETUP_CALL = "setup-"
 
 
 async def run_setup(host: ToolHost, turn: str, workspace: Workspace | None) -> None:
-    """Run them in order until one fails. The model is told the failed one's output."""
+    """Run the setup commands in order until one fails. The model is then told its output, and the turn continues."""
     from understudy.tools.acts.commands import run_for_user
 
     for number, command in enumerate(() if workspace is None else workspace.setup, start=1):
