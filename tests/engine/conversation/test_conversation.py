@@ -11,9 +11,10 @@ import pytest
 
 from tests.support.playbook import Playbook
 from tests.support.suspending_log import SuspendingLog
+from understudy.engine.ops.table import way_of
 from understudy.errors import BadRequest, UnknownConversation
 from understudy.protocol.callers import LOCAL
-from understudy.protocol.ops import Resume
+from understudy.protocol.ops import Interrupt, Resume
 from understudy.store.log import Store
 from understudy.store.opening import open_store
 from understudy.testing import HOLD, call, deltas, hang, say, status
@@ -226,3 +227,21 @@ async def test_deleting_ends_the_turn_and_refuses_what_comes_afterwards(tmp_path
             await play.handle.submit(Resume())
         with pytest.raises(UnknownConversation):
             await play.engine.fork(LOCAL, play.handle.id)
+
+
+async def test_an_end_that_was_asked_for_elsewhere_counts_for_a_turn_that_could_not_be_resumed(tmp_path: Path) -> None:
+    async with Playbook(tmp_path, [call("shell", command=["touch", "made"])], **ASKING) as play:
+        await play.send("go")
+        await play.seen("1 wonders call1")
+    async with Playbook.beside(play, [], **ASKING) as later:
+        conversation = later.handle._conversation  # pyright: ignore[reportPrivateUsage]
+
+        async def end(turn: str) -> None:
+            await conversation.take_claim()
+            await way_of(Interrupt(turn)).when_idle(conversation, Interrupt(turn))
+
+        await conversation.alone(end("another"))
+        assert conversation.state.turn == "1"
+        await conversation.alone(end("1"))
+        await later.over()
+        assert later.records()[-1].startswith("1 ended interrupted")

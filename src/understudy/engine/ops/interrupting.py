@@ -24,6 +24,11 @@ class Interrupting(Way[Interrupt]):
             shell.interrupt_turn()
         return True
 
+    async def when_idle(self, shell: "Shell", op: Interrupt) -> None:
+        """A turn that was cut off, and could not be resumed, is still open in the log."""
+        if shell.state.turn is not None and op.turn in ("", shell.state.turn):
+            await shell.settle_cut_turn()
+
 
 WAY = Interrupting()
 
