@@ -159,6 +159,31 @@ async def test_whoever_logs_out_or_is_not_subscribed_any_more_is_told_nothing(tm
         assert (await page.request("GET", "/push", headers={"Origin": page.origin})).status == 401
 
 
+async def test_whoever_had_a_token_of_the_same_name_before_is_told_nothing(tmp_path: Path) -> None:
+    script = [call("shell", command=SECRET.split(), call_id="c1"), say("Done.")]
+    async with ScriptedModel(script) as model, serving(tmp_path, model) as (server, service):
+        before, now = (Browser(f"https://{service.name}/{who}") for who in ("before", "now"))
+        old = await logged_in(server, await server.make_token("phone", "--rights", "run,approve,read"))
+        assert await subscribe(old, before.subscription) == 204
+        await server.revoke_token("phone")
+        page = await logged_in(server, await server.make_token("phone", "--rights", "run,approve,read"))
+        assert await subscribe(page, now.subscription) == 204
+        begun = await page.create(server.cwd, "make it")
+        _, body = await service.next()
+        assert now.read(body) == {"conversation": begun["id"], "call": "c1"}
+        assert service.got.empty()
+        await page.post(f"/v1/conversations/{begun['id']}/decisions", {"call_id": "c1", "decision": "denied"})
+
+
+async def logged_in(server: HttpServer, token: str) -> RestClient:
+    """Once the server knows the token."""
+    nobody = RestClient(server.port)
+    async with asyncio.timeout(WAIT_SECONDS):
+        while (entered := await nobody.request("POST", "/login", {"token": token}, {"Origin": nobody.origin})).status != 204:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+    return RestClient(server.port, cookie=entered.headers["set-cookie"].partition(";")[0])
+
+
 async def test_a_browser_that_is_gone_is_forgotten(tmp_path: Path) -> None:
     script = [call("shell", command=SECRET.split(), call_id="c1"), say("Done.")]
     async with ScriptedModel(script) as model, serving(tmp_path, model) as (server, service):

@@ -46,7 +46,7 @@ class Logins:
 
     def make(self, principal: Principal, end: float | None) -> str:
         """`end`: of the token that they logged in with; the cookie does not outlive it."""
-        login = Login(secrets.token_bytes(12), principal.name, _digest(principal), int(time.time()), int(end or 0))
+        login = Login(secrets.token_bytes(12), principal.name, digest_of(principal), int(time.time()), int(end or 0))
         return self._seal.close(_encode(login))
 
     def read(self, cookie: str) -> tuple[Login, Principal] | None:
@@ -61,7 +61,7 @@ class Logins:
         if login.end and login.end <= time.time():
             return None
         principal = self._principals.current(login.principal)
-        if principal is None or not principal.token_hash or _digest(principal) != login.token:
+        if principal is None or not principal.token_hash or digest_of(principal) != login.token:
             return None
         return login, principal
 
@@ -74,7 +74,7 @@ class Logins:
         self._ended.reload()
 
 
-def _digest(principal: Principal) -> bytes:
+def digest_of(principal: Principal) -> bytes:
     return sha256(principal.token_hash.encode()).digest()[:16]
 
 

@@ -5,6 +5,7 @@ The message has only ids, so that neither a lock screen nor a service on the way
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
@@ -21,8 +22,8 @@ from understudy.net.failures import HttpFailure
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Entry, Question
 from understudy.servers.http.answers import Refusal
-from understudy.servers.http.browsers import Login, Visitor
-from understudy.servers.http.principals import Principals
+from understudy.servers.http.browsers import LIFETIME_SECONDS, Login, Visitor, digest_of
+from understudy.servers.http.principals import Principal, Principals
 from understudy.servers.page.push_messages import Sender, Subscription, check_keys, encrypted
 
 logger = logging.getLogger(__name__)
@@ -30,16 +31,25 @@ logger = logging.getLogger(__name__)
 SECONDS = 20.0  # time limit of a push service
 MOST_OF_ONE = 20  # browsers of one name; the oldest are removed first
 MOST_AT_WORK = 100
+MOST_AT_ONCE = 64  # messages on their way
 LONGEST_ENDPOINT = 1000
 GONE = (404, 410)  # a push service's status for a browser that is no longer subscribed
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """`name` and `login`: whom the subscription is for, and through which login of the page."""
+    """`name` and `login`: whom the subscription is for, and through which login of the page. `token`: a digest of the token
+    that the login stands for; `end`: when the login ends.
+    """
 
     subscription: Subscription
     name: str
     login: str
+    token: str = ""
+    end: float = 0.0
+
+    def stands_for(self, principal: Principal) -> bool:
+        """Whoever has a token of the same name now may be somebody else."""
+        return self.token == digest_of(principal).hex() and time.time() < self.end
 
 
 class Push:
@@ -54,6 +64,7 @@ class Push:
         self._principals = principals
         self._http = HttpClient()
         self._work: set[asyncio.Task[None]] = set()
+        self._room = asyncio.Semaphore(MOST_AT_ONCE)
         self.public_key = self._sender.public
 
     # -- browsers
@@ -72,7 +83,8 @@ class Push:
             others = [each for each in self._read() if each.subscription.endpoint != subscription.endpoint]
             mine = [each for each in others if each.name == name][-(MOST_OF_ONE - 1) :]
             kept = [each for each in others if each.name != name]
-            self._write([*kept, *mine, Kept(subscription, name, _name_of(visitor.login))])
+            token, end = digest_of(visitor.principal).hex(), _end_of(visitor.login)
+            self._write([*kept, *mine, Kept(subscription, name, _name_of(visitor.login), token, end)])
 
     def forget(self, login: Login) -> None:
         """The person has logged out. Raises `ConfigError`."""
@@ -120,13 +132,17 @@ class Push:
         except ConfigError as error:
             logger.warning("browsers were not told of a question: %s", error)
             return
-        for each in browsers:
-            if await self._may_see(each.name, conversation_id):
-                await self._send(each, message, conversation_id)
+        await asyncio.gather(*(self._tell_one(each, message, conversation_id) for each in browsers))
 
-    async def _may_see(self, name: str, conversation_id: ConversationId) -> bool:
-        principal = self._principals.current(name)
-        if principal is None:
+    async def _tell_one(self, kept: Kept, message: bytes, conversation_id: ConversationId) -> None:
+        """A service that does not answer holds up no browser of another one."""
+        async with self._room:
+            if await self._may_see(kept, conversation_id):
+                await self._send(kept, message, conversation_id)
+
+    async def _may_see(self, kept: Kept, conversation_id: ConversationId) -> bool:
+        principal = self._principals.current(kept.name)
+        if principal is None or not kept.stands_for(principal):
             return False
         try:
             await self._engine.find(principal.caller, conversation_id)
@@ -146,7 +162,10 @@ class Push:
             logger.warning("the push service %s was not told of a question: %s", service, type(error).__name__)
             return
         if response.status in GONE:
-            self._keep(lambda each: each.subscription.endpoint != kept.subscription.endpoint)
+            try:
+                self._keep(lambda each: each.subscription.endpoint != kept.subscription.endpoint)
+            except ConfigError as error:
+                logger.warning("a browser that is gone was not forgotten: %s", error)
         elif response.status >= 300:
             logger.warning("the push service %s was told of a question and answered %d", service, response.status)
 
@@ -175,3 +194,10 @@ class Push:
 
 def _name_of(login: Login | None) -> str:
     return "" if login is None else login.name
+
+
+def _end_of(login: Login | None) -> float:
+    if login is None:
+        return 0.0
+    end = float(login.created + LIFETIME_SECONDS)
+    return min(end, login.end) if login.end else end
