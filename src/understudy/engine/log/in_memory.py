@@ -20,13 +20,13 @@ class InMemory:
     """The conversations of this process that are not kept on disk."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        _sweep()
         self.log = MemoryLog(loop)
         self._folder: Path | None = None
         self._lock: ByteLocks | None = None
 
     def temporary_folder(self, conversation_id: ConversationId) -> Path:
         if self._folder is None:
-            _sweep()
             self._folder = Path(tempfile.mkdtemp(prefix=PREFIX))
             self._lock = ByteLocks(self._folder / LOCK)
             self._lock.try_lock(0)
