@@ -1,6 +1,6 @@
-"""How a command ends before its time: by Ctrl-C, or by a signal of whoever runs it.
+"""How a command ends early: by Ctrl-C, or by a signal.
 
-What the system refuses any command, in words that say what to do.
+Also explains errors of the system that can happen to any command.
 """
 
 import os
@@ -17,7 +17,7 @@ FOLDER_GONE = "the folder that this was started in is gone: change to one that i
 
 def explain(error: OSError | UnicodeEncodeError, words: Sequence[str]) -> str:
     """`words`: the command line."""
-    if isinstance(error, UnicodeEncodeError):  # bytes that are no text, where text is sent or kept
+    if isinstance(error, UnicodeEncodeError):  # bytes that are not valid UTF-8, in a text to send or store
         odd = next((word for word in words if not is_unicode(word)), None)
         what = "a variable, or the name of a file or folder," if odd is None else f"the argument `{visible(odd[:200])}`"
         return f"{what} is not valid UTF-8: check how the terminal or the program that starts us encodes it"
@@ -36,16 +36,16 @@ def _folder_is_gone() -> bool:
     return False
 
 
-INTERRUPTED = 130  # as a shell tells Ctrl-C
+INTERRUPTED = 130  # as shells report Ctrl-C
 
 
 class Ended(SystemExit):
-    """Told to end by a signal; what was begun is cleared away on the way out."""
+    """Ended by a signal, after cleaning up."""
 
 
 @contextmanager
 def ending_tidily() -> Generator[None]:
-    """SIGTERM and SIGHUP end the program by way of its clean-up, as Ctrl-C does anyway."""
+    """Makes SIGTERM and SIGHUP end the program with its clean-up, as Ctrl-C does anyway."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,6 +1,6 @@
-"""A word for whoever starts the server at a terminal and sees nothing happen. No client is ever shown it.
+"""A hint for people who start the server at a terminal and see nothing happen. Clients never see it.
 
-Bare `understudy` at a terminal: whoever types it is offered a chat.
+Also offers a chat to whoever types bare `understudy` at a terminal.
 """
 
 import os
@@ -20,12 +20,12 @@ understudy: this is an MCP server. It is waiting for a client's messages on stan
 
 
 def greet_person() -> None:
-    """On standard error, where standard input is a terminal."""
+    """On standard error, if standard input is a terminal."""
     if os.isatty(0) and sys.stderr:
         try:
             sys.stderr.write(TEXT)
         except OSError:
-            return  # the server does not depend on it
+            return  # the server works without it
 
 
 OFFER = """\
@@ -39,7 +39,7 @@ def at_terminal() -> bool:
 
 
 def offer_chat(chat: Callable[[], int]) -> int:
-    """The exit code of the chat; 0 where it is not wanted."""
+    """Returns the exit code of the chat; 0 if it is not wanted."""
     sys.stdout.write(OFFER.format(version=__version__, folder=one_line(os.getcwd())))
     sys.stdout.flush()
     answer = sys.stdin.readline()

@@ -1,4 +1,4 @@
-"""`understudy help`: the pages of docs/ in the terminal. A topic is a page's name, or words to look for in all of them."""
+"""`understudy help`: shows the pages of docs/ in the terminal. A topic is a page's name, or words to search for in all pages."""
 
 import re
 import sys
@@ -12,7 +12,7 @@ INDEX = "README"
 
 
 def show_topic(topic: str) -> int:
-    """0; 1 where no page knows it."""
+    """Returns 0, or 1 if no page matches."""
     pages = _pages()
     if not pages:
         print("understudy: the pages are not in this install; they are in docs/ of the checkout", file=sys.stderr)
@@ -40,7 +40,7 @@ def _pages() -> list[Path]:
 
 
 def _find(pages: list[Path], topic: str) -> list[tuple[str, str]]:
-    """Lines that have all of the words, with where they stand: what fits best comes first."""
+    """Lines that contain all of the words, with their places; the best matches first."""
     phrase = " ".join(topic.casefold().split())
     found: list[tuple[int, str, str]] = []
     for page in pages:
@@ -53,7 +53,7 @@ def _find(pages: list[Path], topic: str) -> list[tuple[str, str]]:
 
 
 def _lines(page: Path) -> Iterator[tuple[str, str, bool]]:
-    """Each line with the heading that it stands under, and whether it is one."""
+    """Each line with its heading, and whether it is a heading itself."""
     anchor, in_code = "", False
     for line in page.read_text(encoding="utf-8").splitlines():
         in_code ^= line.startswith("```")

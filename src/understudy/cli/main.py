@@ -1,4 +1,4 @@
-"""The command line. The server's path is kept short: it parses nothing that it need not."""
+"""The command line. Servers start with little parsing and few imports."""
 
 import os
 import sys
@@ -7,7 +7,7 @@ INTERRUPTED = 130
 
 
 def main() -> int:
-    if sys.platform == "win32":  # before anything is imported that Windows does not have
+    if sys.platform == "win32":  # before importing anything that Windows lacks
         sys.stderr.write(
             "understudy: Windows is not supported: commands cannot be contained there. Install and run understudy inside WSL 2.\n"
         )
@@ -15,14 +15,14 @@ def main() -> int:
     _leave_the_folder()
     words = sys.argv[1:]
     try:
-        if words in (["mcp-server"], ["mcp"]):  # the usual call: straight to the server, before anything else is imported
+        if words in (["mcp-server"], ["mcp"]):  # the usual call: go straight to the server, before anything else is imported
             if os.isatty(0):
                 from understudy.cli.greeting import greet_person
 
                 greet_person()
             import gc
 
-            gc.disable()  # nothing of what is imported is ever garbage
+            gc.disable()  # imported objects never become garbage
             from understudy.cli.bundle import use_bundle
 
             has_bundle = use_bundle()
@@ -46,18 +46,18 @@ def main() -> int:
             from understudy.cli.exec.options import is_exec
 
             if is_exec(words):
-                gc.disable()  # nothing of what is imported is ever garbage
+                gc.disable()  # imported objects never become garbage
                 import signal
 
                 early: list[int] = []
-                signal.signal(signal.SIGINT, lambda number, _: early.append(number))  # it has a last word to say, once it is loaded
+                signal.signal(signal.SIGINT, lambda number, _: early.append(number))  # `exec` handles it once it is loaded
                 from understudy.cli.exec.command import run as run_exec
 
                 return run_exec(words, early)
         from understudy.cli.commands import run
 
         return run(words)
-    except KeyboardInterrupt:  # a command that has something to end does so itself
+    except KeyboardInterrupt:  # commands that have something to end do so themselves
         return INTERRUPTED
     except (OSError, RuntimeError, MemoryError) as error:
         from understudy.errors import what_is_lacking
@@ -69,7 +69,7 @@ def main() -> int:
 
 
 def _leaving_a_bundle(code: int, has_bundle: bool) -> int:
-    """A server has ended with that code, and nobody waits any more."""
+    """Called when a server has ended with that code, and nobody waits any more."""
     if not has_bundle:
         from understudy.cli.bundle_writing import write_bundle
 
@@ -78,20 +78,20 @@ def _leaving_a_bundle(code: int, has_bundle: bool) -> int:
 
 
 def _leave_the_folder() -> None:
-    """Load no module from where we happen to be started: `python -m` and empty or relative entries of PYTHONPATH mean that."""
+    """Do not import modules from the current folder, where `python -m` and empty or relative entries of PYTHONPATH would look."""
     try:
         folder = os.getcwd()
     except OSError:
-        folder = ""  # it is gone
+        folder = ""  # it no longer exists
     relative = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if not os.path.isabs(entry)]
     left_out = {folder, _script_folder(), *(os.path.normpath(os.path.join(folder, entry)) for entry in relative)}
     sys.path[:] = [entry for entry in sys.path if os.path.isabs(entry) and os.path.normpath(entry) not in left_out]
 
 
 def _script_folder() -> str:
-    """Of the installed program, which Python puts first; with `python -m` that is where we are started.
+    """The installed program's folder, which Python puts first in the path; with `python -m`, the current folder.
 
-    Not where it lies beside this package: then what we need may lie there, too.
+    Not if it also contains this package: then modules that we need may be there, too.
     """
     folder = os.path.dirname(os.path.realpath(sys.argv[0]))
     return "" if folder == os.path.dirname(os.path.dirname(os.path.dirname(__file__))) else folder

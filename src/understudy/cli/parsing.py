@@ -1,6 +1,4 @@
-"""The parser of the command line, which says what was probably meant where a word is not known, under the name that we were
-started by.
-"""
+"""The parser of the command line. For an unknown word it says what was probably meant, under the program name that was used."""
 
 import argparse
 import difflib
@@ -24,13 +22,13 @@ def program_name() -> str:
 
 
 def version_text(command: str = "") -> str:
-    """As programs read it that look for a version of codex, if that is what they have started."""
+    """In the form that programs expect of codex, if that is the name under which we were started."""
     if not is_codex():
         return f"understudy {__version__}"
     return f"codex-cli{'-' if command else ''}{command} {CODEX_VERSION} (understudy {__version__})"
 
 
-# What people type who have another program's word in mind.
+# Words that people know from other programs.
 _OTHER_WORDS = {
     "continue": "resume",
     "history": "conversations",
@@ -42,12 +40,12 @@ _OTHER_WORDS = {
     "threads": "conversations",
 }
 _LIKENESS = 0.65
-_SURE = 0.85  # for an option that is dangerous
-_USAGE = 2  # the exit code of a call that makes no sense
+_SURE = 0.85  # for dangerous options
+_USAGE = 2  # the exit code for wrong usage
 
 
 def wrong_usage(text: str) -> NoReturn:
-    """For what no parser sees: options and arguments that do not go together. The text may repeat what was typed."""
+    """For what no parser notices: options and arguments that do not go together. The text may repeat what was typed."""
     from understudy.text import strip_terminal_escapes
 
     print(f"understudy: {strip_terminal_escapes(text)}", file=sys.stderr)
@@ -65,11 +63,11 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.formatter_class = _Formatter
-        self.groups: Mapping[str, Sequence[str]] = {}  # headings of the list of commands, where they are many
-        self.about_other_words: str | None = None  # said in place of an action's name that is not known, which is not repeated
+        self.groups: Mapping[str, Sequence[str]] = {}  # headings in a long list of commands
+        self.about_other_words: str | None = None  # shown instead of an unknown action's name, which is not repeated
 
     def read(self, words: Sequence[str]) -> argparse.Namespace:
-        """What is not understood is told with the usage of the command that it was given to."""
+        """Errors are shown with the usage of the command that they belong to."""
         options, unknown = self.parse_known_args(words)
         if unknown:
             self._named_by(words).error(f"unrecognized arguments: {' '.join(unknown)}")
@@ -88,7 +86,7 @@ class Parser(argparse.ArgumentParser):
         return self._grouped(self._with_optional_action(super().format_help()))
 
     def _grouped(self, text: str) -> str:
-        """The list of commands under headings. What no heading names stays under "commands"."""
+        """The list of commands under headings. Commands without a heading stay under "commands"."""
         if not self.groups or "\ncommands:\n" not in text:
             return text
         head, _, rest = text.partition("\ncommands:\n")
@@ -99,7 +97,7 @@ class Parser(argparse.ArgumentParser):
         return "\n".join((head, *(f"{heading}:\n{lines}" for heading, lines in found.items() if lines), tail))
 
     def _with_optional_action(self, text: str) -> str:
-        """`conversations` does something without an action, too."""
+        """`conversations` also works without an action."""
         return text if self.get_default("act") is None else text.replace("ACTION ...", "[ACTION ...]", 1)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
@@ -113,7 +111,7 @@ class Parser(argparse.ArgumentParser):
         raise argparse.ArgumentError(action, f"invalid choice: {value!r}" + (f"; did you mean `{meant}`?" if meant else known))
 
     def refuse_misspelt_options(self, words: Sequence[str]) -> None:
-        """Before anything else is said of them: what follows an option that is not known would be taken for a command."""
+        """Checked first, because a word after an unknown option would be mistaken for a command."""
         parser = self
         for word in words:
             if word == "--" or (parser.takes_command and not word.startswith("-")):
@@ -142,7 +140,7 @@ class Parser(argparse.ArgumentParser):
         return [] if below is None else below.options()
 
     def commands(self) -> "Mapping[str, Parser]":
-        """What may follow, aliases too."""
+        """The possible commands, including aliases."""
         for action in self.arguments():
             if "_name_parser_map" in vars(action):
                 return cast(Mapping[str, Parser], vars(action)["_name_parser_map"])
@@ -150,7 +148,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def _entries(listed: str) -> dict[str, str]:
-    """Each command with the lines that the formatter gave it."""
+    """Each command with its lines from the formatter."""
     found: dict[str, str] = {}
     name = ""
     for line in listed.splitlines()[1:]:
@@ -165,7 +163,7 @@ def nearest(word: str, known: Sequence[str]) -> str | None:
     plain = word.lower().replace("_", "-")
     if _OTHER_WORDS.get(plain) in known:
         return _OTHER_WORDS[plain]
-    bare = {name.lstrip("-"): name for name in known}  # dashes are alike in all options, and say nothing
+    bare = {name.lstrip("-"): name for name in known}  # all options have dashes, so these do not help to compare
     near = difflib.get_close_matches(plain.lstrip("-"), bare, n=1, cutoff=_LIKENESS)
     if not near or (is_dangerous(near[0]) and difflib.SequenceMatcher(None, plain.lstrip("-"), near[0]).ratio() < _SURE):
         return None
@@ -173,5 +171,5 @@ def nearest(word: str, known: Sequence[str]) -> str | None:
 
 
 def is_dangerous(option: str) -> bool:
-    """Whether it takes away what protects the machine: not to be offered to somebody who may have meant anything else."""
+    """Whether it removes protection of the machine: never suggested to somebody who may have meant something else."""
     return option.lstrip("-").startswith(("yolo", "full-auto", "dangerously"))

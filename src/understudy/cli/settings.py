@@ -1,4 +1,4 @@
-"""What commands know of the user's configuration."""
+"""What commands need of the user's configuration."""
 
 import os
 from argparse import Namespace
@@ -16,7 +16,7 @@ from understudy.protocol.records import Overrides
 
 
 def read_overrides(options: Namespace) -> list[tuple[str, Any]]:
-    """The `-c` flags. One that is no assignment ends the program with exit code 2, like any other wrong argument."""
+    """The `-c` flags. An invalid one ends the program with exit code 2, like any other wrong argument."""
     try:
         return [parse_flag(text) for text in options.overrides]
     except ConfigError as error:
@@ -24,6 +24,6 @@ def read_overrides(options: Namespace) -> list[tuple[str, Any]]:
 
 
 def read_config(options: Namespace, overrides: Overrides, more: Sequence[tuple[str, Any]] = ()) -> Config:
-    """The configuration as a conversation begun here would have it; `more` goes over the `-c` flags. Raises `ConfigError`."""
+    """The configuration of a conversation begun here; `more` overrides the `-c` flags. Raises `ConfigError`."""
     flags = [*read_overrides(options), *more]
     return load_config(find_home(os.environ), overrides, cli=flags, server_cwd=Path.cwd(), env=os.environ)

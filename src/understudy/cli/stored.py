@@ -1,4 +1,4 @@
-"""The store, as commands use it: opened for one task, written to and waited for; and which conversation a command means."""
+"""The store for commands: opened for one task, written to, waited for; and finds the conversation that a command means."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ DISK_SECONDS = 30.0
 
 
 def home() -> Path:
-    """Raises `ConfigError` where CODEX_HOME names no folder."""
+    """Raises `ConfigError` if CODEX_HOME is not a folder."""
     return find_home(os.environ)
 
 
@@ -31,13 +31,13 @@ async def open_stored() -> AsyncGenerator[Store]:
     log = open_store(home(), asyncio.get_running_loop())
     try:
         yield log
-        await asyncio.sleep(0)  # a Ctrl-C that came while SQLite was at work takes effect here
+        await asyncio.sleep(0)  # a Ctrl-C that came while SQLite was working takes effect here
     finally:
         log.close()
 
 
 async def find(log: Store, spelled: str) -> Listed:
-    """By id or the beginning of one. Raises `UnknownConversation` or `BadRequest`."""
+    """By id, or the beginning of one. Raises `UnknownConversation` or `BadRequest`."""
     listed = await log.find(await find_id(log, spelled))
     if listed is None:
         raise UnknownConversation(f"no conversation {spelled}")
@@ -45,7 +45,7 @@ async def find(log: Store, spelled: str) -> Listed:
 
 
 async def status_of(log: Store, listed: Listed) -> Status:
-    """What holds now: a turn whose process is gone is not running, whatever its last record says."""
+    """The status now: if its process is gone, a turn does not run, whatever its last record says."""
     status = listed.summary.status
     if status == "idle" or await log.holder(listed.conversation_id) is not None:
         return status
@@ -59,7 +59,7 @@ async def going_on_in(log: Store, listed: Listed) -> GoingOn:
 
 
 async def write(submit: Callable[[Committed], None]) -> None:
-    """Queue a write and wait until it is on disk. Raises what kept it from getting there."""
+    """Queue a write and wait until it is on disk. Raises the error if it fails."""
     try:
         async with asyncio.timeout(DISK_SECONDS):
             await until_durable(submit)
@@ -68,12 +68,12 @@ async def write(submit: Callable[[Committed], None]) -> None:
 
 
 def rfc3339(seconds: float) -> str:
-    seconds = min(max(seconds, 0.0), LATEST)  # a clock may have been anywhere
+    seconds = min(max(seconds, 0.0), LATEST)  # the clock may have been wrong
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def settle_words(options: Namespace, command: str, after: str | None = None) -> None:
-    """With --last no id is given, so the first word is what else the command takes (`after`). Ends the process on wrong usage."""
+    """With --last no id is given, so the first word is the command's other argument (`after`). Ends the process on wrong usage."""
     if options.last and options.id is not None:
         if after is None or getattr(options, after) is not None:
             wrong_usage(f"{command}: give an id or --last, not both")

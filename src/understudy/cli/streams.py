@@ -37,12 +37,12 @@ _INTERRUPTED = '{"type":"error","message":"interrupted"}\n{"type":"turn.failed",
 
 
 def prepare_streams() -> None:
-    """Open what is closed onto nothing, and let no character end the program that the encoding does not have."""
+    """Open closed streams onto nothing, and make characters that the encoding lacks harmless."""
     codecs.register_error("understudy.plain", _spell_out)
     for descriptor, flags in ((0, os.O_RDONLY), (1, os.O_WRONLY), (2, os.O_WRONLY)):
         try:
             os.fstat(descriptor)
-        except OSError:  # else the next file opened would be taken for it: the store, say
+        except OSError:  # otherwise the next file that is opened, for example the store, would get its number
             _open_nothing(descriptor, flags)
     sys.stdin = sys.stdin or open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 (these stay open)
     sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
@@ -54,7 +54,7 @@ def prepare_streams() -> None:
 
 
 def silence(descriptor: int) -> None:
-    """Nothing more can be written there, and what Python still holds for it is to vanish at exit."""
+    """Nothing more can be written there, so drop what Python still holds for it."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, descriptor)
     os.close(null)
@@ -87,7 +87,7 @@ def _never_fail(stream: TextIO) -> None:
 
 
 def _spell_out(error: UnicodeError) -> tuple[str, int]:
-    """Our own marks have a plain form; any other character is written as its number."""
+    """Our own symbols have a plain form; any other character is written as its number."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     missing = error.object[error.start : error.end]

@@ -1,4 +1,4 @@
-"""What a person types to the model's questions, one after the other: a number, a label, or other words; Enter alone: no answer."""
+"""Answers that a person types to the model's questions, one by one: a number, a label, or other words; Enter alone: no answer."""
 
 from understudy.engine.turn.approvals import CLIENT
 from understudy.policy.user_input import MOST_OF_ANSWER, chosen_by, one_line
@@ -16,18 +16,18 @@ class TypedAnswers:
 
     @property
     def current(self) -> InputQuestion:
-        """The one that is answered next; after all of them the last."""
+        """The question to answer next; after all of them the last."""
         return self._asked.questions[min(self._next, len(self._asked.questions) - 1)]
 
     def prompt(self) -> str:
-        """On one line, with room for the answer behind it."""
+        """On one line, with room for the answer after it."""
         choose = f"1-{len(self.current.options)}, or your own words" if self.current.options else "your own words"
         header = one_line(self.current.header)
         header = header if len(header) <= LONGEST_HEADER else header[: LONGEST_HEADER - 1] + "…"
         return f"  {header} ({choose}; Enter alone: no answer)? "
 
     def take(self, typed: str) -> bool:
-        """Whether that was the last one."""
+        """Whether that was the last question."""
         words = chosen_by(self.current, typed)[:MOST_OF_ANSWER]
         if words:
             self._answers[self.current.id] = (words,)
@@ -35,7 +35,7 @@ class TypedAnswers:
         return self._next >= len(self._asked.questions)
 
     def op(self, turn: str = "", asked_at: float = 0.0) -> Decide:
-        """Nothing answered is a no, which the model is told."""
+        """If nothing was answered, that is a no, and the model is told so."""
         if not self._answers:
             return Decide(self._asked.call_id, "denied", CLIENT, turn, asked_at=asked_at)
         return Answer(self._asked.call_id, "approved", CLIENT, turn, asked_at=asked_at, answers=self._answers)

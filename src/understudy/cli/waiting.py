@@ -1,4 +1,4 @@
-"""Waiting for what only an event loop can do."""
+"""Waits for what only an event loop can do."""
 
 import asyncio
 import threading
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def wait_for(begin: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """What it gives or raises. Whoever calls may have an event loop of its own in this thread; then another thread does it."""
+    """Returns or raises what it does. If this thread already runs an event loop, another thread does it."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -1,6 +1,4 @@
-"""`understudy demo`: the course of the demo, in four scenes, on a stage of its own: a project, a configuration and servers in a
-folder that is removed.
-"""
+"""`understudy demo`: four scenes with a project, a configuration and servers in a temporary folder."""
 
 import os
 import shutil
@@ -48,7 +46,7 @@ class Stage:
         )
 
     def _can_contain(self) -> bool:
-        """By a real command: a way to contain one may work, and not for root."""
+        """Tries a real command, because containment may work in general, but not for root."""
         trial = [sys.executable, "-m", "understudy", "sandbox", "--mode", "workspace-write", "--timeout", "20", "--", "true"]
         done = subprocess.run(
             trial, cwd=self.project, env=self._environment(), stdin=subprocess.DEVNULL, capture_output=True, check=False
@@ -56,7 +54,7 @@ class Stage:
         return done.returncode == 0
 
     def start_server(self, name: str, *, can_be_asked: bool = True) -> McpClient:
-        """The real program, on the demo's own store."""
+        """Starts the real program on the demo's own store."""
         command = [sys.executable, "-m", "understudy", "mcp-server"]
         client = McpClient(name, self._exchange, command, cwd=self.project, env=self._environment(), can_be_asked=can_be_asked)
         self._clients.append(client)
@@ -210,7 +208,7 @@ class _Demo:
     # -- messages
 
     def _request(self, client: McpClient, method: str, params: Mapping[str, Any]) -> Message:
-        """Its result. Raises `ServerFailed` for an error."""
+        """Returns the result. Raises `ServerFailed` for an error."""
         number = client.ask(method, params)
         answer = self._until(lambda sender, message: sender is client and "method" not in message and message["id"] == number)
         if "error" in answer:
@@ -218,7 +216,7 @@ class _Demo:
         return answer["result"]
 
     def _until(self, wanted: Callable[[McpClient, Message], bool]) -> Message:
-        """Take what comes until that has come. A question that is waited for is left to the caller."""
+        """Handle messages until the wanted one has come. If that is a question, the caller answers it."""
         while True:
             client, message = self._exchange.next()
             if wanted(client, message):
@@ -286,7 +284,7 @@ class _Demo:
 
 
 def _event(message: Message) -> Mapping[str, Any]:
-    """The event that a notification carries, by either door; nothing where it carries none."""
+    """The event in a notification, of either protocol; empty if it has none."""
     match message:
         case {"method": str(), "params": {"msg": {"type": str()} as msg}} if "id" not in message:
             return msg
@@ -304,7 +302,7 @@ _COUNTED = (
 
 
 def _program() -> str:
-    """What to type: `make demo` runs before anything is installed."""
+    """The command to type, because `make demo` runs before anything is installed."""
     beside = Path(sys.executable).with_name("understudy")
     if shutil.which("understudy") or not beside.exists():
         return "understudy"

@@ -1,4 +1,4 @@
-"""A small MCP client: starts a server and speaks with it. What comes from several of them is read from one queue, in order."""
+"""A small MCP client: starts a server and talks to it. Messages from several servers are read from one queue, in order."""
 
 import json
 import queue
@@ -15,7 +15,7 @@ from understudy import __version__
 from understudy.errors import AgentError
 
 PROTOCOL = "2025-11-25"
-LONGEST_WAIT = 60.0  # seconds: a server that says nothing for so long hangs
+LONGEST_WAIT = 60.0  # seconds: a server that is silent for so long hangs
 
 Direction = Literal["sent", "received"]
 OnMessage = Callable[["McpClient", Direction, dict[str, Any]], None]
@@ -32,7 +32,7 @@ class Came:
 
 
 class Arrivals:
-    """What comes from every client, one message at a time."""
+    """Messages from every client, one at a time."""
 
     def __init__(self, on_message: OnMessage) -> None:
         self.on_message = on_message
@@ -42,7 +42,7 @@ class Arrivals:
         self._inbox.put(came)
 
     def next(self) -> tuple["McpClient", dict[str, Any]]:
-        """Raises `ServerFailed` when one is gone that nobody has ended, or says nothing."""
+        """Raises `ServerFailed` if a server has ended unasked, or is silent for too long."""
         deadline = time.monotonic() + LONGEST_WAIT
         while True:
             try:
@@ -50,7 +50,7 @@ class Arrivals:
             except queue.Empty:
                 raise ServerFailed(f"the server said nothing for {LONGEST_WAIT:.0f} seconds") from None
             if came.client.ended:
-                continue  # what it had still said
+                continue  # written before we ended it
             if came.message is None:
                 raise came.client.gone()
             self.on_message(came.client, "received", came.message)
@@ -89,7 +89,7 @@ class McpClient:
         return {"protocolVersion": PROTOCOL, "capabilities": capabilities, "clientInfo": info}
 
     def ask(self, method: str, params: Mapping[str, Any]) -> int:
-        """Send a request; its id."""
+        """Send a request; returns its id."""
         self._next_id += 1
         self._send({"jsonrpc": "2.0", "id": self._next_id, "method": method, "params": dict(params)})
         return self._next_id
@@ -101,7 +101,7 @@ class McpClient:
         self._send({"jsonrpc": "2.0", "id": request["id"], "result": dict(result)})
 
     def kill(self) -> None:
-        """As `kill -9` would."""
+        """Like `kill -9`."""
         self.ended = True
         self._process.kill()
         self._clear()
@@ -134,7 +134,7 @@ class McpClient:
             try:
                 file.close()
             except OSError:
-                continue  # what was written last cannot get there any more
+                continue  # the server has gone, so this cannot be delivered
 
     def _send(self, message: dict[str, Any]) -> None:
         self._exchange.on_message(self, "sent", message)

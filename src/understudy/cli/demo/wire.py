@@ -1,8 +1,6 @@
-"""What goes over the wire, for a person: a message a line, shortened, with text where bytes were.
+"""Shows what goes over the wire: a message per line, shortened, with bytes as text. Consecutive deltas become one line.
 
-Deltas that follow each other are one line.
-
-The events of the wire, told to a person: what a client shows of a call.
+Also shows the events of a call as a client would.
 """
 
 import json
@@ -16,7 +14,7 @@ from understudy.protocol.records.files import AddFile, DeleteFile, FileChange, U
 
 
 def tell_event(teller: Teller, msg: Mapping[str, Any]) -> None:
-    """One event, by the `msg` of its notification. Questions are left out: they come as requests of their own."""
+    """One event, given the `msg` of its notification. Questions are left out, because they also come as requests."""
     match msg["type"]:
         case "agent_message":
             teller.message(msg["message"])
@@ -73,7 +71,7 @@ Show = Callable[[Direction, str], None]
 
 
 class _Deltas:
-    """Of one kind, one after the other."""
+    """Consecutive ones of one kind."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
@@ -107,7 +105,8 @@ class WireLines:
 
 
 def line_of(message: Mapping[str, Any]) -> str:
-    """What it is first, then what it holds as JSON: bytes are text, what is long is cut, what every message has is left out."""
+    """Its kind, then its content as JSON: bytes become text, long values are cut, and fields that every message has are left
+    out."""
     params = message.get("params", {})
     match message:
         case {"method": str(method), "params": {"msg": {"type": str(kind), **rest}}}:

@@ -1,6 +1,6 @@
 """`understudy doctor`: what works here, what does not, and what to do about it.
 
-It changes nothing, and no key is ever shown.
+Changes nothing, and never shows a key.
 """
 
 import json
@@ -24,7 +24,7 @@ from understudy.cli.tell.terminal import Flow, one_line, open_console
 from understudy.config.home import find_home
 from understudy.errors import ConfigError
 
-# What each brings along, as in pyproject.toml.
+# What each extra installs, as in pyproject.toml.
 EXTRAS = {
     "chat": "prompt_toolkit",
     "http": "uvicorn",
@@ -51,7 +51,7 @@ def examine(options: Namespace) -> list[Finding]:
     found += examine_sandbox(config)
     try:
         found += examine_store(home, full=options.full)
-    except ConfigError as error:  # only the configuration knows where conversations are kept
+    except ConfigError as error:  # only the configuration says where conversations are kept
         said = any(finding.level == "broken" for finding in about_config)
         text = "not looked at: where it is stands in the configuration, which is broken" if said else str(error)
         found.append(Finding("Conversations", "store", "info" if said else "broken", text))
@@ -75,7 +75,7 @@ def _program() -> Iterator[Finding]:
 
 
 def _strangers(section: str) -> Iterator[Finding]:
-    """PyPI's `understudy` brings a command and a module of our name: whichever was installed last has overwritten the other."""
+    """PyPI's package `understudy` has a command and a module with our name; the one installed last has overwritten the other."""
     for found in metadata.distributions(name="understudy"):
         text = (
             f"the package `understudy` {one_line(found.version)} is installed beside this one, `understudy-codex`. It is somebody"
@@ -86,7 +86,7 @@ def _strangers(section: str) -> Iterator[Finding]:
 
 
 def _tools(section: str) -> Iterator[Finding]:
-    """What is not needed by everybody, and what it is for."""
+    """Optional programs, and what each is for."""
     there = [name for name, module in EXTRAS.items() if find_spec(module) is not None]
     lacking = [name for name in EXTRAS if name not in there]
     words = f"installed: {', '.join(there) or 'none'}" + (f"; not installed: {', '.join(lacking)}" if lacking else "")
@@ -105,10 +105,10 @@ def _system() -> str:
 
 def run(options: Namespace) -> int:
     if options.files:
-        from understudy.cli.doctor.file_findings import run_files  # few ask
+        from understudy.cli.doctor.file_findings import run_files  # rarely asked for
 
         return run_files(options)
-    with ending_tidily():  # what it tries is in a folder of its own
+    with ending_tidily():  # it uses a temporary folder
         findings = examine(options)
     broken = any(finding.level == "broken" for finding in findings)
     if options.json:

@@ -38,7 +38,7 @@ Level = Literal["ok", "info", "warning", "broken"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is wrong says in its text or details what to do about it."""
+    """If something is wrong, the text or the details say what to do."""
 
     section: str
     name: str
@@ -52,14 +52,14 @@ class Finding:
 
 
 CONFIGURATION = "Configuration"
-ANY_MODEL = "none"  # so that a missing model does not hide the rest
+ANY_MODEL = "none"  # so that a missing model does not hide other findings
 _JUDGED_TOGETHER = frozenset(("profile", "profiles", "model_provider", "model"))
 
 Flags = list[tuple[str, Any]]
 
 
 def examine_configuration(home: Path, options: Namespace) -> tuple[Config | None, list[Finding]]:
-    """What a conversation begun here would have, as far as it can be made out, and what is wrong with it."""
+    """What a conversation begun here would use, as far as that can be found out, and what is wrong with it."""
     path = home / "config.toml"
     found = [
         Finding(CONFIGURATION, "file", "ok", str(path))
@@ -89,7 +89,7 @@ def examine_configuration(home: Path, options: Namespace) -> tuple[Config | None
 
 
 def _notify(config: Config) -> list[Finding]:
-    """Looked for as it is when a turn is over: below the home, or in PATH."""
+    """Searched as at the end of a turn: below the home, or in PATH."""
     if not config.notify:
         return []
     name = config.notify[0]
@@ -101,7 +101,7 @@ def _notify(config: Config) -> list[Finding]:
 
 
 def _hooks(config: Config) -> list[Finding]:
-    """Those that count, and whatever keeps others from that."""
+    """Hooks that are active, and what keeps others from being so."""
     from understudy.engine.hooks.loading import load_hooks, untrusted_folders  # only here
 
     try:
@@ -117,7 +117,7 @@ _Said = tuple[str, tuple[str, ...]]
 
 
 def _try(home: Path, overrides: Overrides, flags: Flags, *, usable: bool = True) -> tuple[Config | None, _Said]:
-    """The configuration, or what is wrong with it; `usable` asks for all that a turn would make of it, too."""
+    """The configuration, or what is wrong with it; `usable` also checks all that a turn would make from it."""
     try:
         config = load_config(home, overrides, cli=flags, server_cwd=Path.cwd(), env=os.environ)
         if usable:
@@ -131,14 +131,14 @@ def _said(error: ConfigError) -> _Said:
     lines = str(error).split("\n")
     if (
         lines[0].startswith("TOML parse error") and len(lines) == 6
-    ):  # what points at the place by a caret is no use in wrapped lines
+    ):  # a caret that points at the place makes no sense in wrapped lines
         place, _, source, _, reason, file = lines
         return f"{place}: {reason}", (source, file)
     return lines[0], tuple(lines[1:])
 
 
 def _others_wrong(home: Path, flags: Flags) -> Iterator[_Said]:
-    """Further wrong values, each found by itself: of a whole configuration only the first is told."""
+    """Further wrong values, each found separately, because checking a whole configuration reports only the first."""
     _, said = _try(home, Overrides(model=ANY_MODEL), flags)
     if said[0]:
         yield said
@@ -157,7 +157,7 @@ def _others_wrong(home: Path, flags: Flags) -> Iterator[_Said]:
 
 
 def _profiles(home: Path, flags: Flags, wrong: _Said) -> Iterator[Finding]:
-    """`wrong` is what is wrong without any."""
+    """`wrong` is what is wrong without a profile."""
     try:
         profiles = read_config_file(home).tree.get("profiles")
     except ConfigError:
@@ -176,13 +176,13 @@ def _profiles(home: Path, flags: Flags, wrong: _Said) -> Iterator[Finding]:
 
 
 def default_config() -> Config | None:
-    """What holds where nothing is configured, for what can be tried all the same."""
+    """The configuration of someone who has none, for checks that can be made all the same."""
     with tempfile.TemporaryDirectory() as empty:
         return _try(Path(empty), Overrides(model=ANY_MODEL), [], usable=False)[0]
 
 
 def _docs(config: Config) -> Iterator[Finding]:
-    """The files whose words the model would be given, and those that it would be, if something were not in the way."""
+    """The files that instruct the model, and those that would if something did not prevent it."""
     from understudy.cli.doctor.file_findings import instructions
 
     for row in instructions(config):
@@ -267,7 +267,7 @@ def _connection(url: Url) -> Finding:
 
 
 async def _connect(url: Url) -> Url | None:
-    """As a request would, up to the moment where it is sent. Raises `HttpFailure`."""
+    """Connect as for a request, without sending it. Raises `HttpFailure`."""
     proxy = proxy_for(url, os.environ)
     connection = Connection(lambda _: None, lambda _: None)
     await open_connection(connection, url, proxy=proxy, tls=lambda: client_context(os.environ), seconds=CONNECT_SECONDS)
@@ -288,7 +288,7 @@ def _answer(config: Config, env: Mapping[str, str]) -> Finding:
 
 
 async def _ask(config: Config, env: Mapping[str, str]) -> None:
-    """One word, by the very way that a turn takes. Raises `AgentError` or `TimeoutError`."""
+    """Ask for one word, exactly as a turn would. Raises `AgentError` or `TimeoutError`."""
     setups = Setups(env)
     try:
         model = setups.prepare(config, lambda: Path(os.devnull)).model

@@ -1,4 +1,4 @@
-"""`understudy doctor --files`: each file on disk that says how agents are to work, whether it counts here, and why not."""
+"""`understudy doctor --files`: every file on disk with instructions for agents, whether it is used here, and if not, why."""
 
 import json
 import logging
@@ -25,8 +25,8 @@ from understudy.places.places import Places
 from understudy.places.reading import NotForModels, read_for_model
 from understudy.protocol.records import Overrides
 
-MOST_LINES = 200  # of one kind; `--json` has all
-_MOST_ENTRIES = 5_000  # of a folder, in which names that differ by case are looked for
+MOST_LINES = 200  # per kind; `--json` has all
+_MOST_ENTRIES = 5_000  # of a folder, searched for names that differ in case
 _MARKED = "the folder is marked as untrusted"
 _NOT_OURS = ("CLAUDE.local.md", ".codex/AGENTS.md", ".agents/AGENTS.md")
 _RULES = ".claude/rules"
@@ -46,7 +46,7 @@ class Row(msgspec.Struct, frozen=True):
     standing: Standing
     why: str = ""
     name: str = ""
-    by_choice: bool = False  # something else was meant to count, so nothing is amiss
+    by_choice: bool = False  # the user chose another file, so nothing is wrong
 
     def as_json(self) -> dict[str, Any]:
         told: dict[str, Any] = {
@@ -120,7 +120,7 @@ def _markdown_in(folder: str, places: Places) -> list[str]:
 
 
 def _why_not(path: str, places: Places, within: str, counted: str, config: Config, left: int) -> tuple[str, bool]:
-    """And whether that is as it was chosen."""
+    """Why it is not used, and whether that was chosen."""
     if within != "/" and is_marked_untrusted(path, config.projects):
         return _MARKED, True
     try:
@@ -278,7 +278,7 @@ def _hooks(config: Config) -> Iterator[Row]:
 
 
 def _settings(config: Config) -> Iterator[Row]:
-    """Of projects: what is in them beside hooks."""
+    """Those of projects, apart from hooks."""
     trees: dict[str, OwnTree] = {}
     for folder, file in project_files(config.cwd, config.home):
         if folder not in trees:
@@ -300,7 +300,7 @@ def run_files(options: Namespace) -> int:
     config = load_config(home, Overrides(model="none"), cli=read_overrides(options), server_cwd=Path.cwd(), env=os.environ)
     log = logging.getLogger("understudy")
     level = log.level
-    log.setLevel(logging.ERROR)  # what is wrong is a row
+    log.setLevel(logging.ERROR)  # errors are shown as rows
     try:
         rows = list(survey(config))
     except OSError as error:

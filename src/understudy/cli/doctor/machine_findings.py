@@ -1,4 +1,4 @@
-"""What `doctor` finds out about this machine and this install: the sandbox, the store, other programs of our name."""
+"""What `doctor` finds out about this machine and installation: the sandbox, the store, other programs with our name."""
 
 import asyncio
 import os
@@ -33,7 +33,7 @@ TRIAL_SECONDS = 20.0
 def examine_sandbox(config: Config | None) -> Iterator[Finding]:
     rungs = describe_rungs()
     open_mode = config is not None and config.sandbox.mode == "danger-full-access"
-    broken: Level = "warning" if open_mode else "broken"  # in that mode nobody asks for it
+    broken: Level = "warning" if open_mode else "broken"  # nothing needs it in that mode
     forced = forced_rung()
     try:
         used = choose(rungs, forced)
@@ -52,7 +52,7 @@ def examine_sandbox(config: Config | None) -> Iterator[Finding]:
             yield Finding(SANDBOX, rung.name, "info", rung.reason, details)
     if not rungs:
         yield Finding(SANDBOX, "used", broken, "there is none for this system, so commands run only in danger-full-access")
-    tried = config or default_config()  # what is wrong elsewhere does not hide whether a command can be run
+    tried = config or default_config()  # an error in the configuration must not hide whether commands can be run
     if tried is not None and (used is not None or open_mode):
         yield _trial(tried)
     if open_mode:
@@ -62,7 +62,7 @@ def examine_sandbox(config: Config | None) -> Iterator[Finding]:
 
 
 def _trial(config: Config) -> Finding:
-    """A real command, as the shell tool would run it here."""
+    """Runs a real command as the shell tool would."""
     printed = bytearray()
     with tempfile.TemporaryDirectory(prefix="understudy-doctor-", ignore_cleanup_errors=True) as private_tmp:
         try:
@@ -96,11 +96,11 @@ STORE = "Conversations"
 LITTLE_ROOM = 200 * 1024 * 1024
 NO_ROOM = 8 * 1024 * 1024
 LITTLE_NODES = 1000
-SAMPLE = 20_000  # records that are read unless all are to be
+SAMPLE = 20_000  # records to read, unless all are asked for
 
 
 def examine_store(home: Path, *, full: bool) -> Iterator[Finding]:
-    """A store that is not there yet is not made."""
+    """Does not create a store."""
     folder = state_dir(home)
     if not is_file(home):
         yield from wait_for(lambda: _read(home, folder, full=full))
@@ -225,7 +225,7 @@ def examine_install(home: Path) -> Iterator[Finding]:
 
 
 def _half_upgraded() -> Iterator[Finding]:
-    """pip that is stopped between two versions leaves the files of one and the name of the other."""
+    """If pip is stopped between two versions, the files of one and the name of the other remain."""
     try:
         said = metadata.version(PACKAGE)
     except metadata.PackageNotFoundError:
@@ -236,7 +236,7 @@ def _half_upgraded() -> Iterator[Finding]:
 
 
 def _elsewhere() -> Iterator[Finding]:
-    """Nothing is run: a program may be anybody's. What was installed beside it tells whose it is."""
+    """Runs nothing, because a program may be anybody's; the files installed beside it show whose it is."""
     ours = os.path.realpath(sys.prefix)
     seen = {ours}
     for program in _programs():
@@ -278,7 +278,7 @@ def _this_one() -> str:
 
 
 def _what_is_left(home: Path) -> Finding:
-    """Removing a package never removes what a person made with it."""
+    """Removing a package never removes a person's own data."""
     kept = [path for path in (state_dir(home), home / "config.toml", home / "auth.json") if path.exists()]
     if not kept:
         return Finding(SECTION, "uninstalling", "info", "leaves nothing: there are no conversations and no configuration yet")

@@ -1,4 +1,4 @@
-"""`understudy exec`: one task from the command line. Here: its arguments, its input, its signals and its exit code."""
+"""`understudy exec`: one task from the command line. Handles its arguments, input, signals and exit code."""
 
 import os
 import signal
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from understudy.places.places import Places
 
 FAILED = 1
-INTERRUPTED = 130  # as a shell tells Ctrl-C
+INTERRUPTED = 130  # as shells report Ctrl-C
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run(words: Sequence[str], early: Sequence[int] = ()) -> int:
-    """The exit code: 0, 1 for a failure, 2 for a call that makes no sense, 130 after Ctrl-C. SIGTERM and SIGHUP end the process by
-    that signal.
+    """Returns the exit code: 0, 1 for a failure, 2 for wrong usage, 130 after Ctrl-C. SIGTERM and SIGHUP end the process by that
+    signal.
 
-    `early`: interrupts, which main.py only notes: one that cut an import short would leave half a module behind.
+    `early`: interrupts that main.py has only noted, because interrupting an import would leave half a module behind.
     """
     prepare_streams()
     request = parse(words)
@@ -37,7 +37,7 @@ def run(words: Sequence[str], early: Sequence[int] = ()) -> int:
         return _complain(str(error))
     except BrokenPipeError:
         return _complain("nobody reads standard output any more, so the turn was ended")
-    except KeyboardInterrupt:  # before the event loop listens for it
+    except KeyboardInterrupt:  # before the event loop handles it
         return _interrupted(request)
     except (OSError, UnicodeEncodeError) as error:
         from understudy.cli.ending import explain
@@ -54,7 +54,7 @@ def _interrupted(request: ExecRequest) -> int:
 
 @contextmanager
 def _interruptible(early: Sequence[int]) -> Generator[None]:
-    """What is read here may wait for ever."""
+    """Lets a signal end the reading of input, which may block for ever."""
     noting = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         if early:
@@ -82,7 +82,7 @@ def _complain(text: str) -> int:
         silence(2)  # nobody reads it
     try:
         sys.stdout.flush()
-    except (OSError, ValueError):  # nobody reads it, and the pipe may be closed on our side too
+    except (OSError, ValueError):  # nobody reads it, or the pipe is closed on our side, too
         silence(1)
     return FAILED
 
@@ -90,7 +90,7 @@ def _complain(text: str) -> int:
 def _run(request: ExecRequest, early: Sequence[int]) -> int:
     from understudy.cli.exec.input import ExecTask, check_until, images_or_words, read_budget, read_prompt, read_schema
 
-    if not (request.begins or request.last) and request.thread is None:  # before a prompt is waited for
+    if not (request.begins or request.last) and request.thread is None:  # before we wait for a prompt
         text = f"`exec {request.action}` needs the id of a conversation, or --last for the newest one of this folder"
         raise BadRequest(text)
 
@@ -120,8 +120,8 @@ def _run(request: ExecRequest, early: Sequence[int]) -> int:
             signals.receive(number)
         code = runner.run(run_task(ExecTask(request, prompt, images, schema, budget), signals))
     for number in _ENDING:
-        signal.signal(number, signal.SIG_IGN)  # we are leaving already
+        signal.signal(number, signal.SIG_IGN)  # we are ending already
     if signals.first not in (None, signal.SIGINT):
         signal.signal(signals.first, signal.SIG_DFL)
-        os.kill(os.getpid(), signals.first)  # so that whoever sent it sees that it did its work
+        os.kill(os.getpid(), signals.first)  # so that the sender sees that the signal worked
     return INTERRUPTED if signals.first is not None and code == FAILED else code

@@ -1,9 +1,9 @@
-"""Events as programs read them that start `codex exec --json`: threads, turns, and items with a beginning and an end.
+"""Events for programs that start `codex exec --json`: threads, turns, and items with a beginning and an end.
 
-The names of an `Activity` for one viewer of one turn. Every command and patch is an item that is completed, also one that was
+Translates the names of an `Activity` for the viewer of one turn. Every command and patch becomes a completed item, even if it was
 refused or cut off.
 
-One event as one line of JSON that every client can read: some of them give up on a line of 64 KiB.
+Each event is one line of JSON, kept short enough for every client: some of them fail at a line of 64 KiB.
 """
 
 import os
@@ -18,11 +18,11 @@ from understudy.protocol import records as r
 from understudy.protocol.items import FunctionCall, Usage
 from understudy.protocol.records.files import AddFile, DeleteFile, FileChange, UpdateFile
 
-MOST_BYTES = 60_000  # of a line, its end included
-SHORTEST_CUT = 200  # characters: shorter texts are left alone
-MOST_ENTRIES = 50  # a list that is still too long keeps that many
+MOST_BYTES = 60_000  # of a line, including its end
+SHORTEST_CUT = 200  # characters: shorter texts are not cut
+MOST_ENTRIES = 50  # entries that remain of a list that is still too long
 
-_FIRST = frozenset({"aggregated_output"})  # what is cut before anything else, then
+_FIRST = frozenset({"aggregated_output"})  # these are cut before anything else, then
 _SECOND = frozenset({"result", "arguments", "error"})
 
 _encode = msgspec.json.Encoder().encode
@@ -36,7 +36,7 @@ def to_line(event: dict[str, Any]) -> bytes:
 
 
 def cut(text: str, most: int) -> str:
-    """The head and the tail of a text, with a mark between them that says how much is missing."""
+    """The head and tail of a text, with a mark between them that says how much is missing."""
     if len(text) <= most:
         return text
     mark = f"\n[... omitted {len(text) - most} of {len(text)} characters ...]\n"
@@ -62,7 +62,7 @@ def _shortened(event: dict[str, Any], size: int) -> dict[str, Any]:
 
 
 def _longest(value: Any, within: frozenset[str] | None, *, inside: bool = False) -> tuple[Any, Any] | None:
-    """The longest text in the event: its container and its key there. `within`: look only below these names."""
+    """The longest text in the event, by its container and key. `within`: search only below these names."""
     best: tuple[Any, Any] | None = None
     length = SHORTEST_CUT
     for key, below in _members(value):
@@ -93,7 +93,7 @@ INTERRUPTED = "interrupted"
 NO_EXIT_CODE = -1  # of a command that was refused, or whose end nobody has seen
 
 _KINDS = {"Add": "add", "Update": "update", "Delete": "delete"}
-# of no concern to the one turn that is watched
+# meaningless for someone who watches a single turn
 _OF_WORKSPACES = {r.WorkspaceSaveStarted, r.WorkspaceSaved, r.WorkspaceMoved}
 _UNTOLD = frozenset({r.ServersChecked, r.InputWritten, r.Renamed, r.UndoEnded, r.TurnQueued, r.TurnDropped, *_OF_WORKSPACES})
 
@@ -114,9 +114,9 @@ class ExecEvents:
         questions: Iterable[r.Question] = (),
         say: Callable[[str], str] | None = None,
     ) -> None:
-        """`usage`: what the thread has used before. `warnings`: told before the turn begins. `in_form`: answers are JSON, which
-        programs parse as they are. `begun`, `called`, `questions`: what is under way already; see `Activity`. `say`: what messages
-        say in place of the model's own text.
+        """`usage`: what the thread has used before. `warnings`: shown before the turn begins. `in_form`: answers are JSON, which
+        programs parse as it is. `begun`, `called`, `questions`: what is in progress already; see `Activity`. `say`: what messages
+        contain instead of the model's own text.
         """
         self._activity = Activity(begun=begun, called=called, questions=questions, one_turn=True)
         self._warnings = warnings
@@ -141,7 +141,7 @@ class ExecEvents:
         return self._completed("error", message=message)
 
     def failed(self, message: str) -> list[bytes]:
-        """Say that the turn cannot be watched to its end, and why."""
+        """Report that the turn cannot be watched to its end, and why."""
         return self._leave(r.TurnEnded("failed", message))
 
     def interrupted(self) -> list[bytes]:
@@ -159,7 +159,7 @@ class ExecEvents:
         return [*self._begin(), *told] if told else []
 
     def hear(self, delta: r.OutputDelta) -> None:
-        """Output of a command, which its item shows at its end."""
+        """Output of a command, which its item contains at the end."""
         self._activity.delta(delta)
 
     def _begin(self) -> list[bytes]:
@@ -195,7 +195,7 @@ class ExecEvents:
                 item.name = self._command(item.argv)
             case a.ToolCall(running=True):
                 item.name = self._tool_call(item)
-            case _:  # nothing is told of an item before it runs, and of most not before they end
+            case _:  # items are not shown before they run, and most only when they end
                 return []
         return [to_line({"type": "item.started", "item": {**item.name, "status": "in_progress"}})]
 
@@ -235,7 +235,7 @@ class ExecEvents:
         return self._never_began(ended.call, ended.text)
 
     def _never_began(self, call: FunctionCall, output: str) -> list[bytes]:
-        """A call that no other record tells of: it was refused, or could not be made."""
+        """A call that no other record mentions: it was refused, or could not be made."""
         if call.name == "apply_patch":
             named = [{"path": self._absolute(path), "kind": _KINDS[word]} for word, path in a.files_of(call)]
             return [self._file_change(named, success=False)]
@@ -248,7 +248,7 @@ class ExecEvents:
 
     def _message(self, text: str) -> list[bytes]:
         if self._in_form:
-            from understudy.engine.turn.answer_form import without_fence  # only for those who want a form
+            from understudy.engine.turn.answer_form import without_fence  # needed only if a form was asked for
 
             text = without_fence(text)
         self.last_message = text
@@ -256,7 +256,7 @@ class ExecEvents:
         return [self._completed("agent_message", text=shown)] if text else []
 
     def _command(self, argv: tuple[str, ...]) -> Json:
-        from understudy.text import quote_command  # many turns run none
+        from understudy.text import quote_command  # many turns run no command
 
         return self._new("command_execution", command=quote_command(argv), aggregated_output="", exit_code=None)
 

@@ -1,4 +1,4 @@
-"""What `exec` is given: the prompt, what is piped in, images, and the form and budget of the answer."""
+"""The input of `exec`: the prompt, piped text, images, and the form and budget of the answer."""
 
 import codecs
 import os
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from understudy.cli.exec.review_findings import Reviewing
     from understudy.places.places import Places
 
-MOMENT = 1.0  # seconds that a pipe has to say something, where there is a prompt already
+MOMENT = 1.0  # seconds that we wait for a pipe's first text if there is a prompt already
 MOST_PROMPT = 64 * 1024 * 1024  # bytes
-MOST_SCHEMA = 1024 * 1024  # bytes: more than a schema may have, written however wide
+MOST_SCHEMA = 1024 * 1024  # bytes: more than a schema may have in any layout
 
 NO_PROMPT = "No prompt provided. Either specify one as an argument or pipe the prompt into stdin."
 NOTHING_PIPED = "No prompt provided via stdin."
@@ -36,10 +36,10 @@ _BYTE_ORDERS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), 
 class ExecTask(msgspec.Struct, frozen=True):
     request: ExecRequest
     prompt: str
-    images: list[ContentPart]  # or, of one that cannot be shown, a sentence that says so
+    images: list[ContentPart]  # or, for an image that cannot be shown, a sentence that says so
     schema: dict[str, Any] | None
     budget: Budget | None
-    review: "Reviewing | None" = None  # what is made of the answer
+    review: "Reviewing | None" = None  # how the answer is processed
 
     def message(self) -> Message:
         return Message("user", (*self.images, InputText(self.prompt)))
@@ -70,7 +70,7 @@ def read_prompt(request: ExecRequest) -> str:
 
 
 def _read_beside(*, say: bool) -> str:
-    """What is piped in together with a prompt. A pipe that nobody closes and nothing comes through is given up soon."""
+    """Text that is piped in besides a prompt. Soon gives up on a pipe that stays open without any text."""
     if os.isatty(0):
         return ""
     if not _may_wait():
@@ -85,7 +85,7 @@ def _read_beside(*, say: bool) -> str:
 
 
 def _may_wait() -> bool:
-    """Whether reading could take for ever: not of a file or the null device."""
+    """Whether reading could block for ever: not for a file or the null device."""
     mode = os.fstat(0).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or (stat.S_ISCHR(mode) and os.fstat(0).st_rdev != _null_device())
 
@@ -135,7 +135,7 @@ def _decode(data: bytes) -> str:
 
 
 def say_aside(text: str) -> None:
-    """On standard error, if anybody reads it."""
+    """Print it on standard error, if anybody reads that."""
     try:
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
@@ -147,13 +147,13 @@ def say_aside(text: str) -> None:
 
 
 def read_images(given: Sequence[str], find_places: "Callable[[], Places]") -> list[str]:
-    """As data URLs. Raises `BadRequest` for a file that is none, or that may not be read for a model."""
+    """As data URLs. Raises `BadRequest` for a file that is not an image, or may not be read for a model."""
     return [_data_url(name, places) for name, places in _named(given, find_places)]
 
 
 def images_or_words(given: Sequence[str], find_places: "Callable[[], Places]") -> list[ContentPart]:
-    """Likewise, but in the place of what is no image there are words for the model, and the user is told: codex does not refuse it,
-    and programs that start it count on that.
+    """Likewise, but replaces what is not an image by words for the model, and tells the user: codex does not refuse it, and
+    programs that start it rely on that.
     """
     from understudy.models.images import NotAnImage  # few tasks have any
 
@@ -176,7 +176,7 @@ def _named(given: Sequence[str], find_places: "Callable[[], Places]") -> "list[t
 
 
 def _names(given: str) -> list[str]:
-    """Commas stand between files, unless the whole is one."""
+    """Commas separate files, unless the whole text names one."""
     if given.startswith("data:") or os.path.exists(given):
         return [given]
     return [name for name in given.split(",") if name]
@@ -203,7 +203,7 @@ def _shown(name: str) -> str:
 
 
 def _for_model(name: str, places: "Places", most: int) -> bytes:
-    """A pipe that a shell made will do as well; anything else is judged as what it is when it is opened.
+    """Also accepts a pipe made by a shell; anything else is judged once it is opened.
 
     Raises OSError and ValueError.
     """
@@ -219,7 +219,7 @@ def _for_model(name: str, places: "Places", most: int) -> bytes:
 
 
 def read_schema(request: ExecRequest, find_places: "Callable[[], Places]") -> dict[str, Any] | None:
-    """Raises `BadRequest` where it is no JSON object; whether that is a schema is seen later."""
+    """Raises `BadRequest` if it is not a JSON object; whether that is a valid schema is checked later."""
     if request.output_schema is None:
         return None
     name = visible(request.output_schema)
@@ -240,7 +240,7 @@ def read_schema(request: ExecRequest, find_places: "Callable[[], Places]") -> di
 
 
 def read_budget(request: ExecRequest) -> Budget | None:
-    """`tokens=1000`, several of them with commas or by giving the option again."""
+    """`tokens=1000`; several, separated by commas or by repeating the option."""
     if not request.budget:
         return None
     limits: dict[str, float] = {}
@@ -273,6 +273,6 @@ def check_until(request: ExecRequest) -> None:
 
 
 def _wrong_usage(text: str) -> NoReturn:
-    from understudy.cli.parsing import wrong_usage  # few command lines are wrong
+    from understudy.cli.parsing import wrong_usage  # needed only for wrong usage
 
     wrong_usage(text)

@@ -1,4 +1,4 @@
-"""`exec --json`: a viewer that writes the events of its turn to standard output, a line each."""
+"""`exec --json`: a viewer that writes the events of its turn to standard output, one per line."""
 
 import asyncio
 import os
@@ -20,11 +20,11 @@ from understudy.servers.pipes import PipeSink
 from understudy.servers.process.process import Ending
 
 UNWRITTEN = "events could not be written to standard output, so the turn was ended"
-LEAVING = 3.0  # seconds that a reader has to take the last events once we were told to end
+LEAVING = 3.0  # seconds that a reader has for the last events once we were told to end
 
 
 class Output:
-    """Standard output. A reader that is slow holds up nothing but this; `gone` is done once nobody reads any more."""
+    """Standard output. A slow reader delays nothing else; `gone` is done once nobody reads any more."""
 
     def __init__(self) -> None:
         loop = asyncio.get_running_loop()
@@ -32,7 +32,7 @@ class Output:
         self._ending = Ending(loop)
         self.gone = loop.create_task(self._ending.wait())
         self._polled = False
-        self._left: asyncio.Future[None] = loop.create_future()  # done once the reader is waited for no longer
+        self._left: asyncio.Future[None] = loop.create_future()  # done once we no longer wait for the reader
 
     async def open(self) -> None:
         mode = os.fstat(1).st_mode
@@ -44,22 +44,22 @@ class Output:
             self.sink.send(line, None)
 
     def leave_soon(self, seconds: float) -> None:
-        """A reader that takes nothing, and stays, is waited for no longer than this."""
+        """Wait no longer than this for a reader that stays open but reads nothing."""
         asyncio.get_running_loop().call_later(seconds, lambda: None if self._left.done() else self._left.set_result(None))
 
     @property
     def lost(self) -> bool:
-        """Some of it could not be written: the disk is full, say."""
+        """Whether something could not be written, for example because the disk is full."""
         return self.gone.done() and not self.gone.cancelled() and self.gone.result() != 0
 
     async def close(self) -> None:
-        """Once the reader has taken everything, has gone, or has been given the time to."""
+        """Wait until the reader has read everything, has gone, or has had its time."""
         self.sink.flush()
         if not self.sink.closed and self.sink.buffered:
             taken = asyncio.ensure_future(self.sink.taken(None))
             await asyncio.wait([taken, self.gone, self._left], return_when=asyncio.FIRST_COMPLETED)
             taken.cancel()
-        await asyncio.sleep(0)  # a write that failed just now is known then
+        await asyncio.sleep(0)  # by then, a failed write is known
         self.gone.cancel()
         if self._polled:
             os.set_blocking(1, True)  # the pipe may be shared with programs that run after us
@@ -81,7 +81,7 @@ class ExecJsonViewer(ExecViewer):
             self._events.hear(live.delta)
 
     def interrupt(self) -> None:
-        if self.exit_code.done():  # only the reader is being waited for
+        if self.exit_code.done():  # only the reader is late
             self._output.leave_soon(0.0 if self.told_to_end else LEAVING)
             self.told_to_end = True
         else:
@@ -108,7 +108,7 @@ def _lost(code: int) -> Exception:
 async def show_as_json(
     handle: Handle, config: Config, task: ExecTask, errors: PatientErrors | None = None
 ) -> AsyncGenerator[ExecJsonViewer]:
-    """A viewer on standard output. At the end everything has been read, or nobody reads any more."""
+    """Use a viewer on standard output. When this returns, everything has been read, or nobody reads any more."""
     created = task.request.begins
     output = Output()
     await output.open()
@@ -135,5 +135,5 @@ async def show_as_json(
             output.leave_soon(LEAVING)
         await output.close()
         if errors is not None:
-            errors.drop()  # whoever reads events has them
+            errors.drop()  # readers of events have them already
         viewer.output_lost = output.lost

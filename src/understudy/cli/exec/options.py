@@ -1,6 +1,6 @@
-"""The command line of `exec`: its options as a table, and the parser that reads them in every order that programs use.
+"""The command line of `exec`: a table of its options, and a parser that accepts them in every order that programs use.
 
-`argparse` cannot do it: options may stand before and after `resume`, and an option's value must never swallow the words after it.
+`argparse` cannot do that: options may come before and after `resume`, and an option's value must never swallow the words after it.
 """
 
 import sys
@@ -20,7 +20,7 @@ Kind = Literal["flag", "value", "list"]
 
 
 class Option(msgspec.Struct, frozen=True):
-    """`names`: the first one is shown. `field`: where `ExecRequest` keeps it."""
+    """`names`: the first one is shown. `field`: the field of `ExecRequest` that stores it."""
 
     names: tuple[str, ...]
     field: str
@@ -28,7 +28,7 @@ class Option(msgspec.Struct, frozen=True):
     kind: Kind = "flag"
     metavar: str = ""
     choices: tuple[str, ...] = ()
-    only_before: bool = False  # not behind `resume` or `fork`: a conversation that exists has its own
+    only_before: bool = False  # not after `resume` or `fork`, because an existing conversation has its own
     only_behind: bool = False
     hidden: bool = False
     only_review: bool = False
@@ -142,7 +142,7 @@ _BY_NAME = {name: option for option in OPTIONS for name in option.names}
 
 
 class ExecRequest(msgspec.Struct):
-    """What was asked for on the command line, as it was written."""
+    """What the command line asks for, as it was written."""
 
     action: Literal["new", "resume", "fork", "review"] = "new"
     thread: str | None = None
@@ -190,12 +190,12 @@ class ExecRequest(msgspec.Struct):
 
     @property
     def begins(self) -> bool:
-        """Whether it makes a new conversation."""
+        """Whether it begins a new conversation."""
         return self.action in ("new", REVIEW)
 
 
 def is_exec(words: Sequence[str]) -> bool:
-    """Whether `exec` is meant: it may stand behind options of its own."""
+    """Whether this is `exec`: its own options may come before that word."""
     index = 0
     while index < len(words):
         word = words[index]
@@ -209,7 +209,7 @@ def is_exec(words: Sequence[str]) -> bool:
 
 
 def parse(words: Sequence[str]) -> ExecRequest:
-    """All words of the command line, `exec` among them. What makes no sense ends the program with exit code 2."""
+    """Parses the whole command line, including `exec`. Wrong usage ends the program with exit code 2."""
     return _Parser(words).parse()
 
 
@@ -313,7 +313,7 @@ class _Parser:
 
 
 def _split(word: str) -> tuple[str, str | None]:
-    """An option and the value that is written with it: `--name=value`, `-nvalue`, `-n=value`."""
+    """An option and the value attached to it: `--name=value`, `-nvalue`, `-n=value`."""
     if word.startswith("--"):
         name, equals, value = word.partition("=")
         return name, value if equals else None
@@ -372,7 +372,7 @@ _NOT_FOR_REVIEWS = ("sandbox", "approval_policy", "full_auto", "bypass", "add_di
 
 
 def options_of(action: str) -> tuple[Option, ...]:
-    """Those that mean something to it, as the help lists them."""
+    """The options that have a meaning for it, in the order of the help."""
     if action == REVIEW:
         kept = [option for option in OPTIONS if not option.only_review and option.field not in _NOT_FOR_REVIEWS]
         return (*REVIEW_OPTIONS, *kept)

@@ -1,7 +1,7 @@
-"""Standard error that a slow reader, or none, does not hold up: what it does not take yet is kept, and written when it does.
+"""Standard error that never blocks: what a slow reader does not take yet is kept and written later.
 
-Blocked in a write, `exec` could not hear the signal that is to end it. What is kept has a bound: beyond it, writes are left out,
-and a line says so in their place.
+If a write blocked, `exec` could not receive the signal that should end it. The amount that is kept is limited: beyond that, writes
+are left out, and a line says so.
 """
 
 import asyncio
@@ -14,20 +14,20 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-LOOK_AGAIN = 0.02  # seconds after which the reader may have taken something
-MOST_WAITING = 4 * 1024 * 1024  # bytes, beside the last write, which is kept whole
+LOOK_AGAIN = 0.02  # seconds between two attempts to write
+MOST_WAITING = 4 * 1024 * 1024  # bytes, besides the last write, which is kept as a whole
 
 
 class PatientErrors(io.TextIOBase):
-    """In the place of `sys.stderr`, while an event loop runs."""
+    """Replaces `sys.stderr` while an event loop runs."""
 
     def __init__(self, encoding: str) -> None:
         super().__init__()
         self._encoding = encoding
-        self._waiting: deque[bytes] = deque()  # in pieces that fit where there is room at all
+        self._waiting: deque[bytes] = deque()  # in pieces small enough to be written whenever there is room
         self._waiting_bytes = 0
         self._left_out = 0  # bytes, since something was kept
-        self._line_is_whole = True  # what was kept last ends one
+        self._line_is_whole = True  # whether the kept text ends with a whole line
         self._poll = select.poll()
         self._poll.register(2, select.POLLOUT)
         self._timer: asyncio.TimerHandle | None = None
@@ -46,11 +46,11 @@ class PatientErrors(io.TextIOBase):
         return True
 
     def write(self, text: str, /) -> int:
-        """Raises `OSError` where an earlier piece could not be written."""
+        """Raises `OSError` if an earlier piece could not be written."""
         if self._failure is not None:
             raise self._failure
         data = text.encode(self._encoding, "understudy.plain")
-        if self._waiting_bytes > (MOST_WAITING // 2 if self._left_out else MOST_WAITING):  # not one line in, one line out
+        if self._waiting_bytes > (MOST_WAITING // 2 if self._left_out else MOST_WAITING):  # do not switch with every line
             self._left_out += len(data)
             return len(text)
         self._tell_left_out()
@@ -96,11 +96,11 @@ class PatientErrors(io.TextIOBase):
             self._empty.set()
 
     async def taken(self) -> None:
-        """Wait until the reader has everything, or has gone."""
+        """Wait until the reader has read everything, or has gone."""
         await self._empty.wait()
 
     def drop(self) -> None:
-        """Nothing that waits is written any more."""
+        """Do not write what is waiting."""
         self._waiting.clear()
         self._waiting_bytes = self._left_out = 0
         if self._timer is not None:
@@ -110,7 +110,7 @@ class PatientErrors(io.TextIOBase):
 
 @asynccontextmanager
 async def patient_errors() -> AsyncGenerator[PatientErrors | None]:
-    """None where writing waits for nobody: a file. A terminal is written to at once, for it is read from, too."""
+    """None if writing never blocks, as for a file. Writes to a terminal are immediate, because it is also used for reading."""
     before = sys.stderr
     mode = os.fstat(2).st_mode
     if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):

@@ -1,6 +1,6 @@
-"""`exec` for a person: what it does and what comes of it on standard error, the answer on standard output.
+"""`exec` for a person: progress and results on standard error, the answer on standard output.
 
-The last line of a terminal while a turn works: how long it has taken and what it has used. It leaves no trace.
+Also the last line of a terminal while a turn works: the time so far and what was used. It is erased afterwards.
 """
 
 import asyncio
@@ -38,12 +38,13 @@ from understudy.protocol.records import (
     UserMessage,
 )
 
-PAUSE = 1.0  # seconds between two looks at the clock
+PAUSE = 1.0  # seconds between two updates of the clock
 _CLEAR = "\r\x1b[2K"
 
 
 class StatusLine:
-    """Drawn below what was printed, and taken away before more is. Never in the middle of a line, such as a question's."""
+    """Drawn below what was printed, and erased before more is printed. Never drawn in the middle of a line, such as a
+    question's."""
 
     def __init__(self, console: TerminalConsole, text: Callable[[], str]) -> None:
         self._console = console
@@ -85,7 +86,7 @@ class StatusLine:
 
 RULE = "--------"
 MOST_FILES = 20
-PATIENCE = 1.0  # seconds that the answer, or the end after a signal, waits for whoever reads standard error
+PATIENCE = 1.0  # seconds that the answer, or the end after a signal, waits for the reader of standard error
 
 
 class ExecPersonViewer(ExecViewer):
@@ -94,7 +95,7 @@ class ExecPersonViewer(ExecViewer):
     def __init__(
         self, handle: Handle, config: Config, console: TerminalConsole, *, created: bool, about: str | None = None
     ) -> None:
-        """`about`: what the task is, where neither its prompt nor the model's words are for people."""
+        """`about`: describes the task, if neither its prompt nor the model's words are for people."""
         super().__init__(handle, created=created, hides_reasoning=config.hide_agent_reasoning)
         self.can_answer = os.isatty(0) and os.isatty(2)
         self.console = console
@@ -107,7 +108,7 @@ class ExecPersonViewer(ExecViewer):
         self._tokens = 0
         self._told_questions: list[Question] = []
         self._asking = Asking(self._answer, self._leave)
-        self.left: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # done once no reader is waited for
+        self.left: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # done once we wait for no reader
 
     # -- around the turn
 
@@ -115,7 +116,7 @@ class ExecPersonViewer(ExecViewer):
         self._safely(self._show_header)
 
     def finish(self) -> None:
-        """What was changed and used is shown, also where the turn failed."""
+        """Show what was changed and used, even if the turn failed."""
         self._to_stderr(self._show_end)
 
     def _show_header(self) -> None:
@@ -172,7 +173,7 @@ class ExecPersonViewer(ExecViewer):
             self._to_stderr(show)
 
     def _to_stderr(self, show: Callable[[], None]) -> None:
-        """The answer is wanted on standard output, also where nobody reads what is told beside it."""
+        """If standard error fails, go on: the answer is still wanted on standard output."""
         try:
             show()
         except OSError as error:
@@ -208,7 +209,7 @@ class ExecPersonViewer(ExecViewer):
             self.left.set_result(None)
         if not self.exit_code.done():
             super().interrupt()
-        elif not self.left.done():  # only whoever reads standard error is being waited for
+        elif not self.left.done():  # only the reader of standard error is late
             self.told_to_end = True
             self.left.set_result(None)
 
@@ -242,7 +243,7 @@ class ExecPersonViewer(ExecViewer):
         self.handle.submit_soon(op)
 
     def _leave(self) -> None:
-        """The end of input is nobody's yes, and no denial either: the question stays open."""
+        """The end of input is neither a yes nor a no: the question stays open."""
         again = f"understudy resume {self.handle.id}"
         self._safely(lambda: self.console.print(f"\n  Not answered. The question stays open; to be asked again: {again}"))
         self._asking.withdraw()
@@ -257,7 +258,7 @@ def _is_said(record: Record) -> bool:
 async def show_to_person(
     handle: Handle, config: Config, task: ExecTask, errors: PatientErrors | None = None
 ) -> AsyncGenerator[ExecPersonViewer]:
-    """`errors`: standard error, where its reader may be slow."""
+    """`errors`: standard error, if its reader may be slow."""
     console = open_console(stderr=True, color=task.request.color or "auto")
     viewer = ExecPersonViewer(handle, config, console, created=task.request.begins, about=task.review and task.review.about)
     viewer.begin()
@@ -268,16 +269,16 @@ async def show_to_person(
         if errors is not None:
             await _wait_for_reader(errors, viewer, PATIENCE)
     if viewer.final_message and task.review is not None:
-        apart = "\n" if os.isatty(1) and os.isatty(2) else ""  # from what was used
+        apart = "\n" if os.isatty(1) and os.isatty(2) else ""  # separates it from what was used
         _write_answer(apart + task.review.present(viewer.final_message))
-    elif viewer.final_message and not (os.isatty(1) and os.isatty(2)):  # there it has been shown already
+    elif viewer.final_message and not (os.isatty(1) and os.isatty(2)):  # otherwise it was shown already
         _write_answer(viewer.final_message.rstrip("\n") + "\n")
     if errors is not None:
         await _wait_for_reader(errors, viewer, None)
 
 
 async def _wait_for_reader(errors: PatientErrors, viewer: ExecPersonViewer, seconds: float | None) -> None:
-    """Until all is read, or for so long; after a signal not at all longer than `PATIENCE`."""
+    """Wait until all is read, at most so long; after a signal at most `PATIENCE`."""
     taken = asyncio.ensure_future(errors.taken())
     if viewer.told_to_end:
         seconds = PATIENCE
@@ -286,8 +287,8 @@ async def _wait_for_reader(errors: PatientErrors, viewer: ExecPersonViewer, seco
 
 
 def _write_answer(text: str) -> None:
-    """A slow reader is waited for. Meanwhile a signal ends us as it would any program: the event loop's handlers would have to
-    wait for the write, and nothing is left to do that they could stop."""
+    """Waits for a slow reader. Meanwhile a signal ends us as it would any program: the event loop's handlers would have to wait for
+    the write, and there is nothing else left for them to stop."""
     before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         sys.stdout.write(text)

@@ -1,4 +1,4 @@
-"""`understudy review`: the changes of a repository, as git tells of them and within bounds, put to a model that may only read."""
+"""`understudy review`: gives the changes of a repository, read by git and limited in size, to a model that may only read."""
 
 import os
 import re
@@ -25,12 +25,12 @@ from understudy.sandbox.spec import Command, CommandResult
 from understudy.store.place import prepare_folder
 from understudy.text import make_visible
 
-MOST_DIFF = 300_000  # characters that the model is given at once; what is beyond is named, and can be read with tools
-MOST_READ = 8 * 1024 * 1024  # bytes kept of what git prints
+MOST_DIFF = 300_000  # characters that the model gets at once; the rest is named, and can be read with tools
+MOST_READ = 8 * 1024 * 1024  # bytes of git's output that are kept
 MOST_UNTRACKED = 200  # files
-MOST_NAMED = 300  # files in the list of those that are left out
+MOST_NAMED = 300  # files that are named in the list of those left out
 NOT_SHOWN = "it has changed, and cannot be shown here"
-SECONDS = 120.0  # for each call of git
+SECONDS = 120.0  # for each run of git
 
 Kind = Literal["uncommitted", "base", "commit"]
 
@@ -49,7 +49,7 @@ _SETTINGS = {
     "log.showSignature": "false",
     "protocol.allow": "never",
     "submodule.recurse": "false",
-    "safe.directory": "*",  # whoever owns it, nothing that it configures is run
+    "safe.directory": "*",  # safe whoever owns it, because nothing that it configures is run
 }
 _ENVIRONMENT = {
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -72,7 +72,7 @@ _FILTER_SETTINGS = {"clean": "", "smudge": "", "process": "", "required": "false
 
 @dataclass(frozen=True)
 class ReviewedChanges:
-    """`diff` is what fits; `left_out` are the files that do not."""
+    """`diff` is what fits; `left_out` are the other files."""
 
     root: str  # of the repository
     about: str  # what was asked for, in words
@@ -83,7 +83,7 @@ class ReviewedChanges:
 
 
 async def read_changes(config: Config, kind: Kind, name: str | None) -> ReviewedChanges:
-    """Raises `BadRequest` where there is no repository or no such commit, and `SandboxError` where git cannot be contained."""
+    """Raises `BadRequest` if there is no such repository or commit, and `SandboxError` if git cannot be contained."""
     prepare_folder(config.state_dir)
     private_tmp = config.state_dir / "tmp" / f"review-{uuid.uuid4()}"
     private_tmp.mkdir(mode=0o700, parents=True)
@@ -110,17 +110,17 @@ async def read_changes(config: Config, kind: Kind, name: str | None) -> Reviewed
 
 
 class Git:
-    """Runs git in the sandbox, with everything off by which a repository could name a program."""
+    """Runs git in the sandbox, with everything disabled by which a repository could name a program to run."""
 
     def __init__(self, sandbox: Sandbox, command: Command) -> None:
         self._sandbox = sandbox
         self._command = command
         self._settings: dict[str, str] = dict(_SETTINGS)
         self.root = ""
-        self.was_cut = False  # whether the last run printed more than is kept of it
+        self.was_cut = False  # whether the last run printed more than we keep
 
     async def prepare(self) -> None:
-        """Find the repository, and switch off the filters that its configuration has."""
+        """Find the repository, and disable the filters that its configuration names."""
         found = await self.run("rev-parse", "--show-toplevel", allowed=(0, 128))
         self.root = found.removesuffix("\n")
         if not self.root:
@@ -135,7 +135,7 @@ class Git:
                 self._settings.update({f"{name}.{setting}": value for setting, value in _FILTER_SETTINGS.items()})
 
     async def run(self, *words: str, allowed: tuple[int, ...] = (0,)) -> str:
-        """What it prints, cut where that is too much. Raises `BadRequest` with git's own words where it fails otherwise."""
+        """The output, cut if it is too long. Raises `BadRequest` with git's own words if git fails."""
         printed: dict[OutputStream, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
 
         def keep(stream: OutputStream, chunk: bytes) -> None:
@@ -151,7 +151,7 @@ class Git:
         return os.fsdecode(bytes(printed["stdout"][:MOST_READ]))  # names of files can be any bytes, and are used again
 
     async def commit(self, name: str) -> str:
-        """The id of the commit that is called so. Raises `BadRequest`."""
+        """The id of the commit with this name. Raises `BadRequest`."""
         found = await self.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", allowed=(0, 1, 128))
         if not found.strip():
             raise BadRequest(f"there is no commit `{make_visible(name)}` in this repository; `git log --oneline` lists them")
@@ -164,7 +164,7 @@ class Git:
 
 
 def _as_environment(settings: Mapping[str, str]) -> dict[str, str]:
-    """Settings for one run: unlike `-c`, this takes every name."""
+    """Settings for one run; unlike `-c`, this accepts every name."""
     numbered = enumerate(settings.items())
     pairs = {f"GIT_CONFIG_{kind}_{at}": text for at, (key, value) in numbered for kind, text in (("KEY", key), ("VALUE", value))}
     return {"GIT_CONFIG_COUNT": str(len(settings)), **pairs}
@@ -196,7 +196,7 @@ async def _uncommitted(git: Git) -> ReviewedChanges:
 
 
 async def _new_file(git: Git, path: str) -> str:
-    """Nothing is left unsaid: what git cannot show, such as a repository within this one, is named at least."""
+    """What git cannot show, such as a repository inside this one, is at least named."""
     if path.endswith("/"):
         return _not_shown(path)
     options = tuple(option for option in _DIFF if not option.startswith(("--ignore-submodules", "--no-relative")))
@@ -208,11 +208,11 @@ def _not_shown(path: str) -> str:
 
 
 async def _diff(git: Git, *ends: str) -> str:
-    """Where there is too much of it, the files that are missing are named."""
+    """If it is too long, the missing files are named."""
     diff = await git.run("diff", *_DIFF, *ends, "--")
     if not git.was_cut:
         return diff
-    whole = split_files(diff)[:-1]  # the last one is cut off somewhere
+    whole = split_files(diff)[:-1]  # the last one is incomplete
     known = {name for name, _ in whole}
     names = (await git.run("diff", *_DIFF, "--name-only", "-z", *ends, "--")).split("\0")
     return "".join([*(text for _, text in whole), *(_not_shown(name) for name in names if name and name not in known)])
@@ -249,18 +249,18 @@ def _changes(git: Git, about: str, diff: str, message: str = "") -> ReviewedChan
 
 
 def _readable(text: str) -> str:
-    """What a model can be sent: bytes that are no UTF-8 are replaced."""
+    """As a model can get it: bytes that are not valid UTF-8 are replaced."""
     return os.fsencode(text).decode("utf-8", "replace")
 
 
 def split_files(diff: str) -> list[tuple[str, str]]:
-    """The part of each file, with its name. Only a line feed ends a line of git's: files may have other ends of lines in them."""
+    """The part of each file, with its name. Splits only at line feeds, because files may contain other line ends."""
     parts = re.split(r"^(?=diff --git )", diff, flags=re.MULTILINE)
     return [(_name_in(part.partition("\n")[0]), part) for part in parts if part.startswith("diff --git ")]
 
 
 def _name_in(head: str) -> str:
-    """Of `diff --git a/old b/new`. With odd characters in it, git quotes the name."""
+    """The name in `diff --git a/old b/new`. Git quotes names with odd characters."""
     return head.rpartition(' "b/')[2][:-1] if head.endswith('"') else head.rpartition(" b/")[2]
 
 
@@ -284,7 +284,7 @@ _NOT_SHOWN = "These files have changed too, and are too large or too odd to be s
 
 
 def review_prompt(changes: ReviewedChanges, instructions: str) -> str:
-    mark = f"REVIEWED-{secrets.token_hex(8)}"  # so that no text can close it
+    mark = f"REVIEWED-{secrets.token_hex(8)}"  # random, so that no text can close it
     parts = [_TASK.format(about=changes.about)]
     if instructions.strip():
         parts.append(f"The user asks in particular:\n{instructions.strip()}")
@@ -301,7 +301,7 @@ def review_prompt(changes: ReviewedChanges, instructions: str) -> str:
 
 
 async def with_review(task: ExecTask, config: Config) -> ExecTask:
-    """The task with the changes in its prompt. Raises `AgentError` where it cannot be known what has changed."""
+    """The task with the changes in its prompt. Raises `AgentError` if the changes cannot be found out."""
     kind, name = target_of(task.request)
     changes = await read_changes(config, kind, name)
     if changes.left_out:

@@ -1,4 +1,4 @@
-"""What a review finds: the form in which the model answers, and the answer as text, JSON, SARIF 2.1.0 and JUnit."""
+"""What a review finds: the form of the model's answer, and the answer as text, JSON, SARIF 2.1.0 and JUnit."""
 
 import json
 import os
@@ -18,7 +18,7 @@ from understudy.errors import ModelError
 from understudy.text import make_visible
 
 Severity = Literal["critical", "high", "medium", "low", "info"]
-SEVERITIES: tuple[Severity, ...] = get_args(Severity)  # the worst first
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)  # the most severe first
 CORRECT = "patch is correct"
 CORRECTNESS = (CORRECT, "patch is incorrect")
 
@@ -52,7 +52,7 @@ class ReviewFinding(msgspec.Struct, frozen=True):
     title: str
     body: str
     severity: Severity
-    file: str | None  # relative to the repository; None: it named a place outside of it
+    file: str | None  # relative to the repository; None: the model named a place outside it
     line: int
     end_line: int
     confidence: float
@@ -65,13 +65,13 @@ class ReviewFinding(msgspec.Struct, frozen=True):
 
 
 class Review(msgspec.Struct, frozen=True):
-    findings: tuple[ReviewFinding, ...]  # the worst first
+    findings: tuple[ReviewFinding, ...]  # the most severe first
     correctness: str
     explanation: str
     confidence: float
 
     def at_least(self, severity: Severity | None) -> tuple[ReviewFinding, ...]:
-        """Those that are as bad, or worse. None: all."""
+        """Findings of this severity or a higher one. None: all."""
         worst = len(SEVERITIES) if severity is None else SEVERITIES.index(severity)
         return tuple(finding for finding in self.findings if SEVERITIES.index(finding.severity) <= worst)
 
@@ -94,7 +94,7 @@ class _Answer(msgspec.Struct):
 
 
 def read_review(answer: str, root: str) -> Review:
-    """Raises `ModelError` where the answer has not the form that was asked for."""
+    """Raises `ModelError` if the answer has another form than we asked for."""
     try:
         given = msgspec.json.decode(without_fence(answer), type=_Answer)
     except (msgspec.MsgspecError, RecursionError) as error:
@@ -112,7 +112,7 @@ def _finding(given: _Finding, root: str) -> ReviewFinding:
 
 
 def _inside(file: str, root: str) -> str | None:
-    """Where the model's word leads, from the root of the repository; nowhere else."""
+    """The path that the model named, relative to the repository; None if it is outside."""
     if not file.strip() or "\0" in file:
         return None
     path = os.path.relpath(os.path.normpath(os.path.join(root, file)), root)
@@ -133,7 +133,7 @@ _NOT_IN_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010fff
 
 
 def render(review: Review, form: Format, fail_on: Severity | None, width: int = WIDTH) -> str:
-    """The whole output, which ends with a newline. `fail_on`: findings as bad as this, or worse, are failures."""
+    """The whole output, with a newline at the end. `fail_on`: findings of this severity or a higher one are failures."""
     match form:
         case "text":
             return as_text(review, width) if review.findings else f"{NONE}\n{as_text(review, width)}"
@@ -146,7 +146,7 @@ def render(review: Review, form: Format, fail_on: Severity | None, width: int = 
 
 
 def as_text(review: Review, width: int = WIDTH) -> str:
-    """For people: what is to be thought of the whole, then each finding with its place."""
+    """For people: the overall judgement, then each finding with its place."""
     blocks = [_wrapped(review.explanation, width)] if review.explanation.strip() else []
     for finding in review.findings:
         head = f"[{finding.severity}] {_clean(finding.title)}" + (f" — {_clean(finding.place)}" if finding.place else "")
@@ -162,7 +162,7 @@ def _wrapped(text: str, width: int, indent: str = "") -> str:
 
 
 def _clean(text: str) -> str:
-    """The model wrote it, perhaps after the words of a hostile file."""
+    """The model wrote it, perhaps following the words of a hostile file."""
     return "\n".join(make_visible(line) for line in text.split("\n"))
 
 
@@ -263,15 +263,15 @@ _replace: Callable[[str, str], str] = _NOT_IN_XML.sub
 
 
 def _xml(text: str) -> str:
-    """Without what no XML may hold."""
+    """Without characters that XML does not allow."""
     return _replace("\ufffd", text)
 
 
-FOUND = 3  # the exit code where findings are as bad as `--fail-on` says
+FOUND = 3  # the exit code if there are findings of the severity in `--fail-on`
 
 
 class Reviewing(msgspec.Struct, frozen=True):
-    """What is made of the answer. `known`: it needs no model, because nothing has changed."""
+    """How the answer is processed. `known`: the answer without a model, because nothing has changed."""
 
     root: str
     form: Format
@@ -284,10 +284,10 @@ class Reviewing(msgspec.Struct, frozen=True):
         return self.known or read_review(answer, self.root)
 
     def as_message(self, answer: str) -> str:
-        """What events say in place of the model's JSON."""
+        """What events contain instead of the model's JSON."""
         try:
             return as_text(self.read(answer)).rstrip("\n")
-        except ModelError:  # it will be told what is wrong, and tries again
+        except ModelError:  # the model will be told what is wrong, and tries again
             return answer
 
     def present(self, answer: str) -> str:

@@ -1,6 +1,6 @@
-"""One run of `exec`: the conversation is made or found, the message sent, and its turn shown to the end.
+"""One run of `exec`: makes or finds the conversation, sends the message, and shows its turn to the end.
 
-The file of `exec -o`. A model has chosen what is written, and may have put a link where it will be written.
+Also writes the file of `exec -o`. A model has chosen its content, and may have put a link in its place.
 """
 
 import asyncio
@@ -32,8 +32,8 @@ Act = Callable[[Callable[[], None]], None]
 
 
 def write_last_message(file: str, message: str, roots: Sequence[str], act: Act = lambda work: work()) -> None:
-    """`roots`: real folders that the model may write to. In them no link is followed, only a file gives way to this one, and it
-    is written with the rights of the model's commands, which is what `act` is for.
+    """`roots`: real folders in which the model may write. Inside them no link is followed, only a regular file is replaced, and
+    `act` writes with the rights of the model's commands.
 
     Raises OSError and ValueError.
     """
@@ -86,7 +86,7 @@ class Signals:
 
     def __init__(self) -> None:
         self.first: int | None = None
-        self.interrupt: Callable[[], object] | None = None  # once there is something to interrupt
+        self.interrupt: Callable[[], object] | None = None  # set once there is something to interrupt
 
     def receive(self, number: int) -> None:
         if self.first is None:
@@ -96,7 +96,7 @@ class Signals:
 
 
 async def run_task(task: ExecTask, signals: Signals) -> int:
-    """Raises `AgentError` where nothing could be begun, or the log cannot be read or written."""
+    """Raises `AgentError` if nothing could be begun, or the log cannot be read or written."""
     request = task.request
     main = asyncio.current_task()
     assert main is not None
@@ -132,7 +132,7 @@ async def _run(engine: Engine, task: ExecTask, signals: Signals) -> int:
     handle, config, overrides = await _open(engine, request)
     setup = handle.setup() if request.last_message is not None else None
     if request.json:
-        for notice in config.notices:  # no event: programs compare those they get
+        for notice in config.notices:  # not an event, because programs compare those that they get
             say_aside(f"understudy: {visible(notice)}")
         from understudy.cli.exec.json_viewer import show_as_json as show
     else:
@@ -143,8 +143,8 @@ async def _run(engine: Engine, task: ExecTask, signals: Signals) -> int:
             viewer.give_up()
             return FAILED
         await viewer.send(task.message(), overrides, terms)
-        handle.durable()  # the first line waits for the disk: nothing is held back to share a commit
-        await asyncio.sleep(0)  # handed over, and committed while we go on
+        handle.durable()  # the first line waits for the disk, so do not hold records back to share a commit
+        await asyncio.sleep(0)  # lets the writer commit it while we go on
         _hide_memory()
         code = await viewer.exit_code
     if code == 0 and request.until is not None and not viewer.until_held:
@@ -159,7 +159,7 @@ async def _run(engine: Engine, task: ExecTask, signals: Signals) -> int:
 
 
 def _hide_memory() -> None:
-    """The environment holds keys, and the commands of the model run soon. The model is being asked meanwhile."""
+    """The environment contains keys, and commands of the model will run soon. Done while the model is working."""
     from understudy.servers.process.process import hide_memory
 
     hide_memory()
@@ -179,7 +179,7 @@ async def _terms(task: ExecTask) -> Terms | None:
 
 
 async def _open(engine: Engine, request: ExecRequest) -> tuple[Handle, Config, Overrides | None]:
-    """The conversation, the configuration that its turn will have, and what is changed from its message on."""
+    """The conversation, the configuration of its turn, and the settings that change with its message."""
     chosen = overrides_from(request)
     if request.begins:
         config = engine.configure(chosen)

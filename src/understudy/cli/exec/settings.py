@@ -1,4 +1,4 @@
-"""From the options of `exec` to the configuration of its conversation, and what is checked before one begins."""
+"""Makes a conversation's configuration from the options of `exec`, and checks it before one begins."""
 
 import os
 import sys
@@ -29,7 +29,7 @@ WHAT_TO_DO = (
     "There is no git repository to go back to here. Work in one, trust the folder (`understudy trust DIR`), or pass that option."
 )
 
-# Features that programs switch on and off in codex. None of them is a switch here; a word that is not among them may be a slip.
+# Features that programs switch on and off in codex. Here they have no effect; a word that is not listed may be a mistake.
 FEATURES = frozenset([
     "apply_patch_freeform",
     "exec_policy",
@@ -49,13 +49,13 @@ FEATURES = frozenset([
 
 
 def defaults_for(request: ExecRequest) -> Tree:
-    """What holds where neither an option nor the configuration says anything: `exec` may run where nobody watches."""
+    """Settings if neither an option nor the configuration says anything: `exec` may run with nobody watching."""
     asks = not request.json and os.isatty(0) and os.isatty(2)
     return {"sandbox_mode": "read-only", "approval_policy": "on-request" if asks else "never"}
 
 
 def overrides_from(request: ExecRequest) -> Overrides:
-    """What was chosen on the command line. Raises `ConfigError`."""
+    """The choices of the command line. Raises `ConfigError`."""
     note_features(request)
     settings = _settings(request)
     if request.ignore_rules:
@@ -78,13 +78,13 @@ def _settings(request: ExecRequest) -> dict[str, Any]:
     settings: dict[str, Any] = {"model_provider": request.local_provider or "oss"} if request.oss else {}
     for text in request.config:
         key, value = parse_flag(text)
-        settings.pop(key, None)  # the last one counts, also where another key reaches into the same table
+        settings.pop(key, None)  # the last one counts, even if another key sets a part of the same table
         settings[key] = value
     return settings
 
 
 def places_from(request: ExecRequest) -> Places:
-    """Where files that are named on the command line may be read for a model. Raises `ConfigError`."""
+    """From where files that the command line names may be read for a model. Raises `ConfigError`."""
     chosen = Overrides(model=request.model or None, profile=request.profile, cwd=_folder(request.cwd), config=_settings(request))
     reads_file = not request.ignore_user_config
     configs = Configs((), Path.cwd(), os.environ, defaults=defaults_for(request), reads_user_file=reads_file, given_by="`-c`")
@@ -120,7 +120,7 @@ def note_features(request: ExecRequest) -> None:
 
 
 def add_folders(request: ExecRequest, chosen: Overrides, config: Config) -> Overrides:
-    """`--add-dir` adds to the folders that the configuration has."""
+    """`--add-dir` adds to the configured folders."""
     if not request.add_dir:
         return chosen
     if config.sandbox.mode == "read-only":
@@ -132,7 +132,7 @@ def add_folders(request: ExecRequest, chosen: Overrides, config: Config) -> Over
 
 
 def _is_there(folder: str) -> bool:
-    """Programs name folders that only some machines have: one that is missing grants nothing, and is no error."""
+    """Programs name folders that only some machines have; a missing one grants nothing and is no error."""
     if os.path.isdir(folder):
         return True
     say_aside(f"understudy: --add-dir {visible(folder)} is left out: there is no such folder")
@@ -140,7 +140,7 @@ def _is_there(folder: str) -> bool:
 
 
 def checked(request: ExecRequest, config: Config) -> Config:
-    """The configuration, with a warning for each key of `-c` that nobody knows. Raises `ConfigError` where that is to be strict."""
+    """The configuration, with a warning for each unknown key of `-c`. Raises `ConfigError` instead, if that is wanted."""
     unknown = [f"`{key}` in `-c` is ignored: it is not a key" for key in _unknown(request)]
     if request.strict_config:
         file = read_config_file(config.home)
@@ -157,7 +157,7 @@ def _unknown(request: ExecRequest) -> list[str]:
 
 
 def check_repository(request: ExecRequest, config: Config) -> None:
-    """Raises `BadRequest` where nothing could bring back what a turn does to the files."""
+    """Raises `BadRequest` if there is no way to restore the files that a turn changes."""
     if request.skip_git_check or request.bypass or _in_repository(str(config.cwd)):
         return
     from understudy.config.trust import TrustStore

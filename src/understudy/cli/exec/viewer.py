@@ -1,4 +1,4 @@
-"""What both viewers of `exec` do alike: send the message, end the turn when told to, and make the exit code of its end."""
+"""What both viewers of `exec` do: send the message, end the turn when asked, and turn its end into an exit code."""
 
 import asyncio
 import sys
@@ -14,7 +14,7 @@ from understudy.protocol.items import Message
 from understudy.protocol.ops import Cancel
 from understudy.protocol.records import CommandEnded, Overrides, Question, Terms, TurnEnded
 
-PATIENCE = 8.0  # seconds in which a turn that was told to end should be over
+PATIENCE = 8.0  # seconds for a turn to end when told to
 
 
 class ExecViewer(WatchedEnd):
@@ -26,17 +26,17 @@ class ExecViewer(WatchedEnd):
     def __init__(self, handle: Handle, *, created: bool, hides_reasoning: bool, outlet: Outlet | None = None) -> None:
         super().__init__()
         self.handle = handle
-        self.final_message: str | None = None  # of a turn that was completed
+        self.final_message: str | None = None  # of a completed turn
         self.following: Following = handle.follow(
             self, after=0 if created else None, outlet=outlet, only_its_turn=True, hides_reasoning=hides_reasoning
         )
         self.following.leads = created
         self.told_to_end = False
-        self.until_held = False  # the command of `--until` has succeeded, the last time
-        self.output_lost = False  # not all of it could be written
+        self.until_held = False  # whether the command of `--until` succeeded the last time
+        self.output_lost = False  # some of it could not be written
 
     async def send(self, message: Message, overrides: Overrides | None, terms: Terms | None) -> None:
-        """Raises `AgentError` where it is not taken."""
+        """Raises `AgentError` if it is not accepted."""
         await self.following.go_live_from_cursor()
         self.following.wait()
         await self.handle.submit(self.handle.message(message, overrides, terms=terms), self.following)
@@ -44,7 +44,7 @@ class ExecViewer(WatchedEnd):
     # -- ending before its time
 
     def interrupt(self) -> None:
-        """End the turn that the message began; one that it only joined is left alone. The second time nothing is waited for."""
+        """End the turn that the message began; a turn that it only joined is left alone. The second call does not wait."""
         if self.told_to_end:
             self._stop_watching()
             return
@@ -56,7 +56,7 @@ class ExecViewer(WatchedEnd):
         self.handle.tasks.run(self._cancel())
 
     def give_up(self) -> None:
-        """Before anything was sent: there is nothing to end."""
+        """Called before anything was sent, so there is nothing to end."""
         self.told_to_end = True
         self._stop_watching()
 
@@ -102,7 +102,7 @@ class ExecViewer(WatchedEnd):
             self.handle.deny_unasked(question.call_id, self.nobody, turn)
 
     def question_closed(self, call_id: str, turn: str) -> None:
-        """None is ever put."""
+        """Nothing to do: `exec` never asks."""
 
     def ended(self, ended: TurnEnded) -> None:
         if ended.reason == "completed":

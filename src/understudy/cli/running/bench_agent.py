@@ -90,7 +90,7 @@ def _points(share: float) -> str:
 
 
 def _remarks(figures: AgentFigures, runs: Iterable[TaskRun]) -> list[str]:
-    """Why runs failed that failed, the most frequent reason: a wrong key looks like a bad agent otherwise."""
+    """The most frequent reason of failed runs: otherwise a wrong key looks like a bad agent."""
     found: list[str] = []
     if figures.timeouts:
         found.append(f"{figures.agent}: {figures.timeouts} ran out of time")
@@ -184,7 +184,7 @@ async def _run(
 
 
 def _tell(options: Namespace, tasks: Sequence[Task], agents: Sequence[Agent], results: Results) -> int:
-    """Only what this call was about: a file may hold more tasks and repetitions."""
+    """Only the results of this call: a file may contain more tasks and repetitions."""
     chosen = {task.name for task in tasks}
     runs = [run for run in results.runs if run.task in chosen and run.repetition <= options.repetitions]
     names = [agent.name for agent in agents]
@@ -219,7 +219,7 @@ def _fits(task: Task, pattern: str) -> bool:
 
 
 def _agents(options: Namespace, unreadable: Sequence[Path]) -> list[Agent]:
-    """Ours first, which the others are compared with."""
+    """Ours first; the others are compared with it."""
     agents: list[Agent] = []
     if not options.without_ours:
         agents.append(
@@ -235,7 +235,7 @@ def _agents(options: Namespace, unreadable: Sequence[Path]) -> list[Agent]:
 
 
 def _fixed_flags(options: Namespace, unreadable: Sequence[Path]) -> list[str]:
-    """Nobody is asked, nothing is kept in the store, and the agent cannot read where hidden tests are."""
+    """Ask nobody, store nothing, and keep the agent from reading the hidden tests."""
     config = read_config(options, Overrides(model=options.model))
     given = {key for key, _ in read_overrides(options)}
     masked = list(dict.fromkeys(str(path) for path in (*config.sandbox.mask, *unreadable)))

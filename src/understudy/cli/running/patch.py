@@ -1,7 +1,4 @@
-"""`understudy apply-patch`: a patch from standard input, applied to the files here.
-
-`apply-patch` as a command: a patch in, what to print and the exit code out. The user's own hand: no policy is asked.
-"""
+"""`understudy apply-patch`: applies a patch from standard input to the files here. The user does it, so no policy is asked."""
 
 import os
 import sys
@@ -22,7 +19,7 @@ class CommandOutcome(msgspec.Struct, frozen=True):
 
 
 def run_apply_patch(text: str, cwd: str) -> CommandOutcome:
-    """Apply the patch to the files under `cwd`: all of it, or nothing and the reason."""
+    """Apply the patch to the files below `cwd`: all of it, or nothing, with the reason."""
     try:
         plan = plan_patch(text, cwd)
         if plan.is_empty:

@@ -1,6 +1,6 @@
-"""`understudy policy`: what the rules say of a command, and whether the tests that a user keeps for them hold.
+"""`understudy policy`: what the rules say about a command, and whether the user's tests of their rules pass.
 
-Whether commands can be contained on this machine.
+Also whether commands can be contained on this machine.
 """
 
 import json
@@ -19,7 +19,7 @@ from understudy.tools.host import ToolSettings
 
 
 def can_contain() -> bool:
-    """Tried now: takes some tens of milliseconds."""
+    """Tries it now, which takes some tens of milliseconds."""
     try:
         choose(describe_rungs(), forced_rung())
     except SandboxError:

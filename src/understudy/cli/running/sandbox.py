@@ -1,4 +1,4 @@
-"""`understudy sandbox`: runs a command exactly as the agent's shell tool would, and passes on what it prints and how it ends."""
+"""`understudy sandbox`: runs a command exactly as the agent's shell tool would, and passes on its output and exit code."""
 
 import asyncio
 import os
@@ -25,7 +25,7 @@ from understudy.store.place import prepare_folder
 from understudy.text import TerminalText, make_visible
 from understudy.tools.output import HeadTail
 
-_SEARCHED_BYTES = 48 * 1024  # of what it printed, for what speaks of a network that is not there
+_SEARCHED_BYTES = 48 * 1024  # of the output, searched for messages about a missing network
 
 
 def run(options: Namespace) -> int:
@@ -33,7 +33,7 @@ def run(options: Namespace) -> int:
         wrong_usage("there is no command: understudy sandbox [options] -- CMD …")
     config = _config(options)
     prepare_folder(config.state_dir)
-    private_tmp = config.state_dir / "tmp" / f"sandbox-{uuid.uuid4()}"  # where a conversation has its own, too
+    private_tmp = config.state_dir / "tmp" / f"sandbox-{uuid.uuid4()}"  # as for a conversation
     private_tmp.mkdir(mode=0o700, parents=True)
     printed = HeadTail(_SEARCHED_BYTES)
     try:
@@ -82,7 +82,7 @@ def _command(options: Namespace, config: Config, private_tmp: Path) -> Command:
 
 
 def _tell_of_network(command: Command) -> str | None:
-    """What of it needs a network that it does not have: it may wait long for that, so it is said before."""
+    """Which part of it needs a network that it lacks: said before it starts, because it may wait long for that."""
     contained = command.containment
     if contained is None or contained.network == "on" or (user := network_user(command.argv)) is None:
         return None
@@ -91,7 +91,7 @@ def _tell_of_network(command: Command) -> str | None:
 
 
 async def _run(command: Command, printed: HeadTail) -> CommandResult | None:
-    """None when the person at the terminal ended it."""
+    """None if the person at the terminal ended it."""
     sandbox = Sandbox()
     out, err = _Output(1), _Output(2)
 
@@ -114,7 +114,7 @@ async def _run(command: Command, printed: HeadTail) -> CommandResult | None:
 
 
 class _Output:
-    """As it comes, byte for byte; without what a terminal would obey where there is one."""
+    """Passes output on as it comes, byte for byte; for a terminal without control sequences."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor

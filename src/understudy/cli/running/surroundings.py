@@ -1,7 +1,4 @@
-"""How the shell tool would run and judge a command here: the very settings that a turn gets.
-
-What is decided about a command that a person gives, by the very settings that a turn gets.
-"""
+"""How the shell tool would run and judge a command here, with exactly the settings that a turn gets."""
 
 import os
 import sys
@@ -20,11 +17,11 @@ from understudy.protocol.choices import SandboxMode
 from understudy.protocol.records import Overrides
 from understudy.tools.host import ToolSettings
 
-ANY_MODEL = "none"  # none is asked anything here, so none need be configured
+ANY_MODEL = "none"  # no model is asked here, so none need be configured
 
 
 def configured(options: Namespace, *, mode: SandboxMode | None = None, more: Sequence[tuple[str, Any]] = ()) -> Config:
-    """For the folder of `--cwd`, else this one, with its warnings told. Raises `ConfigError`."""
+    """For the folder of `--cwd`, or the current one; prints its warnings. Raises `ConfigError`."""
     config = read_config(options, Overrides(model=ANY_MODEL, cwd=options.cwd, sandbox=mode), more)
     for warning in config.warnings:
         print(f"understudy: {one_line(warning)}", file=sys.stderr)

@@ -1,7 +1,7 @@
 """QR codes (ISO/IEC 18004) for a link on a terminal: bytes, with the lowest level of error correction, up to version 20.
 
-A code is a square of modules, dark or light. What is drawn first (finders, timing, alignment, format) is kept free of data; data
-and its error correction fill the rest in columns of two, from the right, and are masked so that no large areas are alike.
+A code is a square of modules, dark or light. Fixed patterns are drawn first (finders, timing, alignment, format); data and its
+error correction fill the rest in columns of two, from the right, and are masked so that large areas are not alike.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,7 +32,7 @@ Square = list[list[bool]]
 
 
 def qr_code(data: bytes) -> Square:
-    """Rows of modules, true where dark. Raises `ValueError` where it is too long."""
+    """Rows of modules, true if dark. Raises `ValueError` if it is too long."""
     version = next((each for each in range(1, len(_BLOCKS) + 1) if _room(each) >= len(data)), None)
     if version is None:
         raise ValueError("too long for a QR code")
@@ -42,7 +42,7 @@ def qr_code(data: bytes) -> Square:
 
 
 def as_text(code: Square) -> str:
-    """Two rows in one line of characters, light on dark as most terminals are: the light ones are drawn."""
+    """Two rows per line of characters, light on dark like most terminals: draws the light modules."""
     size = len(code) + 2 * QUIET
     light = [[not _at(code, row - QUIET, column - QUIET) for column in range(size)] for row in range(size)]
     light.append([False] * size)
@@ -58,13 +58,13 @@ def _at(code: Square, row: int, column: int) -> bool:
 
 
 def _capacity(version: int) -> int:
-    """Bytes, of data and correction: of all modules without those that are drawn first."""
+    """Bytes of data and correction: of all modules except the fixed patterns."""
     drawn, _ = _frame(version)
     return sum(cell is None for row in drawn for cell in row) // 8
 
 
 def _room(version: int) -> int:
-    """Bytes that it takes, beside what says how many they are."""
+    """Bytes of data, without the field that contains their number."""
     data = _capacity(version) - _CORRECTION[version - 1] * _BLOCKS[version - 1]
     return data - (2 if version < 10 else 3)
 
@@ -97,7 +97,7 @@ def _in_turn(blocks: list[list[int]]) -> Iterator[int]:
 
 
 def _correction(data: list[int], length: int) -> list[int]:
-    """What is left when the data is divided by the polynomial whose roots are the first powers of two, in the field of 256."""
+    """The remainder of the data divided by the polynomial whose roots are the first powers of two, in the field of 256."""
     divisor = [1]
     root = 1
     for _ in range(length):
@@ -132,7 +132,7 @@ def _bits(number: int, count: int) -> list[bool]:
 
 
 def _frame(version: int) -> tuple[list[list[bool | None]], int]:
-    """What every code of that version has; None where data goes. With the size."""
+    """The fixed patterns of that version; None where data goes. Also returns the size."""
     size = 17 + 4 * version
     drawn: list[list[bool | None]] = [[None] * size for _ in range(size)]
     for n in range(size):
@@ -156,7 +156,8 @@ def _frame(version: int) -> tuple[list[list[bool | None]], int]:
 
 
 def _alignments(version: int, size: int) -> list[int]:
-    """The rows, and columns, of the middles of alignment patterns: as even as an even distance allows, counted from the end."""
+    """The rows, and columns, of the centres of alignment patterns: as evenly spaced as an even distance allows, counted from the
+    end."""
     if version == 1:
         return []
     count = version // 7 + 2
@@ -165,7 +166,7 @@ def _alignments(version: int, size: int) -> list[int]:
 
 
 def _format_places(size: int, copy: int) -> list[tuple[int, int]]:
-    """Of its bits, the lowest first."""
+    """The places of its bits, the lowest first."""
     if copy == 0:
         rows = [(row, 8) for row in (0, 1, 2, 3, 4, 5, 7, 8)]
         return rows + [(8, column) for column in (7, 5, 4, 3, 2, 1, 0)]
@@ -193,7 +194,7 @@ def _drawn(version: int, bits: list[bool], mask: int) -> Square:
 
 
 def _data_places(size: int) -> Iterator[tuple[int, int]]:
-    """In columns of two from the right, upwards and downwards in turn; the column of the timing pattern is none of them."""
+    """In columns of two from the right, alternately upwards and downwards, skipping the column of the timing pattern."""
     upwards = True
     for right in (column for column in range(size - 1, 0, -2) if column > 6):
         yield from _column(size, right, upwards)
@@ -210,7 +211,7 @@ def _column(size: int, right: int, upwards: bool) -> Iterator[tuple[int, int]]:
 
 
 def _unevenness(code: Square) -> int:
-    """Long rows of alike modules, areas of them, and more of one kind than of the other make a code hard to read."""
+    """How hard a code is to read: long rows or large areas of equal modules, or more of one kind than of the other."""
     size = len(code)
     score = 0
     for line in (*code, *map(list, zip(*code, strict=True))):

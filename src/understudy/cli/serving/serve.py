@@ -1,4 +1,4 @@
-"""Serve over HTTP (`understudy serve`), and open the page of the server that runs, logged in (`understudy open`)."""
+"""Serves over HTTP (`understudy serve`), and opens the running server's page, logged in (`understudy open`)."""
 
 import html
 import logging
@@ -79,7 +79,7 @@ def _begin(settings: ServeSettings, address: str, *, opens: bool) -> None:
     _announce(settings, address)
     if opens and not page:
         _warn(settings, "understudy: no browser can open a socket: --port serves the page, too")
-    elif opens:  # some browsers are waited for until they end, and the server has to go on
+    elif opens:  # some browsers run until they are closed, and the server must go on
         threading.Thread(target=_open_page, args=(settings, page), daemon=True).start()
 
 
@@ -106,7 +106,7 @@ def _announce(settings: ServeSettings, address: str) -> None:
         )
         print("`understudy token add NAME` makes another one, with rights of its own.")
     page = address.removesuffix("/mcp")
-    if settings.log_format == "json":  # which is collected: a link that logs in is not for everyone who reads it
+    if settings.log_format == "json":  # logs are collected, and not everyone who reads them should get a link that logs in
         logger.info("the page is at %s/; `understudy open` makes a link that logs in", page)
     elif settings.no_auth:
         print(f"The page is at {page}/", file=sys.stderr)
@@ -131,7 +131,7 @@ def _announce_socket(settings: ServeSettings) -> None:
 
 
 def _warn(settings: ServeSettings, text: str) -> None:
-    """On standard error, where each line is an object if the log is of JSON."""
+    """On standard error; as a JSON object if the log is JSON."""
     if settings.log_format == "json":
         logger.warning("%s", text)
     else:
@@ -167,7 +167,7 @@ def run_open(options: Namespace) -> int:
 
 
 async def _find(spelled: str) -> str:
-    """A whole id is taken as it is: the server may have the conversation in memory alone. Raises `BadRequest`."""
+    """A whole id is used as it is, because the server may keep the conversation only in memory. Raises `BadRequest`."""
     try:
         return read_uuid(spelled)
     except ValueError:
@@ -180,7 +180,7 @@ def fresh_link(folder: Path, page: str, place: str = "") -> str:
 
 
 def open_link(folder: Path, link: str) -> bool:
-    """By a file that only the user can read: others can see what a program is started with. False where there is no browser."""
+    """Uses a file that only the user can read, because others can see a program's arguments. False if there is no browser."""
     _forget_old(folder)
     descriptor, path = tempfile.mkstemp(prefix=_PREFIX, suffix=".html", dir=folder)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:

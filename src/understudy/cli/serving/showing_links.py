@@ -8,11 +8,11 @@ from understudy.cli.serving.qr_code import as_text, qr_code
 from understudy.errors import BadRequest
 from understudy.servers.http.guards import is_loopback
 
-_LIGHT_ON_DARK, _PLAIN = "\x1b[97;40m", "\x1b[0m"  # whatever the colours of the terminal are
+_LIGHT_ON_DARK, _PLAIN = "\x1b[97;40m", "\x1b[0m"  # whatever the terminal's colours
 
 
 def show_code(link: str) -> None:
-    """Raises `BadRequest` where the link is too long for a code, or the terminal too narrow."""
+    """Raises `BadRequest` if the link is too long for a code, or the terminal too narrow."""
     try:
         lines = as_text(qr_code(link.encode())).split("\n")
     except ValueError:

@@ -28,7 +28,7 @@ STDIO = "stdio://"
 
 def run_app_server(options: Namespace) -> int:
     if options.listen not in (STDIO, "stdio"):
-        from understudy.cli.serving.web_sockets import run  # most programs talk to it by pipes
+        from understudy.cli.serving.web_sockets import run  # most programs use pipes
 
         return run(options)
     if options.ws_auth or options.ws_token_file or options.ws_token_sha256:

@@ -1,4 +1,4 @@
-"""`understudy token`: who may call a server over HTTP, and what each of them may do."""
+"""`understudy token`: who may call a server over HTTP, and what each caller may do."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""The list of conversations on a terminal of any width, and in a pipe. Ids are never cut to less than finds the conversation."""
+"""The list of conversations, on a terminal of any width and in a pipe. Ids are never cut so short that they become ambiguous."""
 
 import os
 import time
@@ -61,7 +61,7 @@ def print_list(rows: Sequence[tuple[Listed, Status, GoingOn]], all_ids: Sequence
 
 
 def unique_length(shown: Sequence[str], everything: Sequence[str]) -> int:
-    """How much of the ids tells each of them from all others, archived ones too. At least eight characters."""
+    """How many characters of the ids distinguish each from all others, including archived ones. At least eight."""
     wanted = set(shown)
     ordered = sorted(everything)
     length = SHORTEST_ID
@@ -88,7 +88,7 @@ def _row(listed: Listed, status: Status, going_on: GoingOn, length: int, now: fl
 
 
 def _fit(rows: Sequence[_Row], width: int | None) -> tuple[list[_Column], int | None]:
-    """The columns for which there is room, and what is left for the title: None where it goes on a line of its own."""
+    """The columns that fit, and the width that is left for the title: None if it gets a line of its own."""
 
     def widest(head: str, cell: _OfRow) -> int:
         return max(cell_len(head), *(cell_len(cell(row)) for row in rows))
@@ -105,7 +105,7 @@ def _fit(rows: Sequence[_Row], width: int | None) -> tuple[list[_Column], int | 
     spent = [column("TOKENS", lambda row: row.tokens, right=True)] if any(row.tokens for row in rows) else []
     spent += [column("COST", lambda row: row.cost, right=True)] if any(row.cost for row in rows) else []
     folder = column("FOLDER", lambda row: row.folder)
-    if width is None:  # whoever reads a pipe wants whole lines
+    if width is None:  # a reader of a pipe wants whole lines
         return [*needed, messages, *spent, folder], 1_000_000
     folder = _Column("FOLDER", lambda row: shorten(row.folder, _LONGEST_FOLDER), min(folder.width, _LONGEST_FOLDER))
     for columns in ([*needed, messages, *spent, folder], [*needed, messages, *spent], [*needed, messages], needed):

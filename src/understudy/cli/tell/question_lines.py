@@ -1,4 +1,4 @@
-"""Open questions, told to people and to programs."""
+"""Shows open questions to people and programs."""
 
 import time
 from typing import Any
@@ -24,7 +24,7 @@ from understudy.text import make_visible, quote_command
 
 
 def print_question(console: Console, each: OpenQuestion) -> None:
-    """All that a person needs to decide: where, since when, exactly what, why, and what a yes lifts."""
+    """All that a person needs to decide: where, since when, what exactly, why, and what a yes allows."""
     _print_whole(console, "", f"{make_visible(each.question.call_id)}  {ago(time.time() - each.asked_at)}", "bold")
     _print_fact(console, "conversation", f"{each.conversation_id}  {one_line(each.title)}")
     _print_fact(console, "folder", one_line(each.cwd))
@@ -49,12 +49,12 @@ def _print_fact(console: Console, name: str, value: str) -> None:
 
 
 def _print_whole(console: Console, first: str, text: str, style: str = "", first_style: str = "") -> None:
-    """What goes on in a further row stands deeper than our lines begin, so that no wrapped word can pass for one of them."""
+    """Further rows are indented more than our lines begin, so that no wrapped word can be mistaken for one of ours."""
     Flow(console, first=first, indent="      ", style=style, first_style=first_style, break_words=True).whole(text)
 
 
 def _print_patch(console: Console, question: PatchApprovalAsked) -> None:
-    """Every line of it: what is approved is what was seen."""
+    """Every line of it, because a person approves what they have seen."""
     for path, change in question.changes.items():
         _print_whole(console, "  ", make_visible(path), "bold")
         for line in _lines_of(change):

@@ -1,4 +1,4 @@
-"""The records of a log, told to a person."""
+"""Shows the records of a log to a person."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -68,8 +68,8 @@ class RecordTeller:
     def __init__(self, teller: Teller, cwd: str) -> None:
         self._teller = teller
         self._cwd = cwd
-        self._calls: dict[str, FunctionCall] = {}  # of which nothing has been shown yet
-        self._under: str | None = None  # the call of the command whose heading was told last
+        self._calls: dict[str, FunctionCall] = {}  # calls that were not shown yet
+        self._under: str | None = None  # the call of the command whose heading was shown last
 
     def tell(self, record: Record) -> None:
         teller = self._teller
@@ -88,7 +88,7 @@ class RecordTeller:
             case CommandEnded() as ended:
                 note = "time limit reached" if ended.timed_out else "refused something by the sandbox" if ended.denied else ""
                 if ended.started is not None:
-                    if under != ended.call_id:  # other things were told meanwhile
+                    if under != ended.call_id:  # other things were shown meanwhile
                         teller.command(ended.call_id, ended.started.command, contained=ended.started.contained)
                     note = f"session {ended.started.session}{note and ', '}{note}"
                 teller.command_ended(ended.call_id, ended.stdout, ended.stderr, ended.exit_code, ended.duration, note=note)
@@ -117,7 +117,7 @@ class RecordTeller:
             case ApprovalDecided(effective=True, decision=decision, word=word, by=by) as decided:
                 who = "" if by == LOCAL_NAME else f" by {by}"
                 place = decided.from_afar()
-                # where no person decided, a notice follows that says why
+                # if no person decided, a notice follows that says why
                 teller.answer(decision + who + (f" ({make_visible(place)})" if place else "") + (":" if word else ""), word)
             case ToolAnswered(output=output, success=success):
                 self._answered(output.call_id, output.output, success)
@@ -192,7 +192,7 @@ class RecordTeller:
                 self._calls[call_id] = item
 
     def _answered(self, call_id: str, output: str, success: bool) -> None:
-        """A call of which nothing else tells: refused, unknown, or made before the conversation came here."""
+        """A call that no other record shows: refused, unknown, or made before the conversation came here."""
         call = self._calls.pop(call_id, None)
         if call is None:
             return
@@ -239,14 +239,14 @@ class _Metadata(msgspec.Struct, frozen=True):
 
 
 class _Outcome(msgspec.Struct, frozen=True):
-    """A command's outcome as the model was given it."""
+    """A command's outcome as the model got it."""
 
     output: str
     metadata: _Metadata
 
 
 def _patch_text(call: FunctionCall) -> str:
-    """Of a patch that did not get as far as changing files."""
+    """The text of a patch that was never applied."""
     if call.name != "apply_patch":
         return ""
     try:

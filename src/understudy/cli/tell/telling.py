@@ -1,4 +1,4 @@
-"""A conversation told to a person, step by step, live or afterwards."""
+"""Shows a conversation to a person, step by step, live or afterwards."""
 
 import codecs
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ LONGEST_ARGUMENTS = 300
 
 
 class Teller:
-    """Each step is a block of its own. Of what came live, the finished item says only what is new."""
+    """Each step is a block of its own. After live deltas, the finished item adds only what is new."""
 
     def __init__(self, console: Console, *, cwd: str = "", head_lines: int = HEAD_LINES, diff_lines: int = DIFF_LINES) -> None:
         self.console = console
@@ -76,21 +76,21 @@ class Teller:
         self.console.print(Text(f"  └ exit {exit_code}, {seconds:.2f} s" + (f", {note}" if note else ""), style))
 
     def tool(self, name: str, arguments: str) -> None:
-        """A call of a tool that has no looks of its own."""
+        """A call of a tool that has no display of its own."""
         shown = one_line(arguments)
         self._block(
             "⚙ ", "bold yellow", f"{one_line(name)} {shown if len(shown) <= LONGEST_ARGUMENTS else shown[:LONGEST_ARGUMENTS] + '…'}"
         )
 
     def attempted_patch(self, text: str) -> None:
-        """One that was not applied, as the model wrote it."""
+        """A patch that was not applied, as the model wrote it."""
         self._block("± ", "bold yellow", "apply_patch")
         output = _Output(self.console, self._head_lines)
         output.feed("stdout", text.encode("utf-8", "surrogatepass"))
         output.end()
 
     def told(self, text: str, success: bool) -> None:
-        """What the model was given for a call."""
+        """What the model got for a call."""
         output = _Output(self.console, self._head_lines)
         output.feed("stdout", text.encode("utf-8", "surrogatepass"))
         output.end()
@@ -122,7 +122,7 @@ class Teller:
     # -- questions
 
     def question(self, text: str) -> None:
-        """What goes on in a further row stands deeper than our lines begin, so that no wrapped word can pass for one of them."""
+        """Further rows are indented more than our lines begin, so that no wrapped word can be mistaken for one of ours."""
         first, *rest = text.split("\n")
         self._gap()
         for mark, line in (("? ", first), *(("  ", line) for line in rest)):
@@ -146,12 +146,12 @@ class Teller:
             self.console.print(Text(f"  {mark} {one_line(step)}", style))
 
     def aside(self, text: str) -> None:
-        """A line of ours about what goes on around the conversation."""
+        """A line of ours about what happens around the conversation."""
         self._gap()
         self.console.print(Text(text, "dim"))
 
     def line(self, first: str, text: str) -> None:
-        """One more of them, below the last."""
+        """Another such line, below the last."""
         self._flowing(first, text, "dim", "dim")
 
     def close(self) -> None:
@@ -191,7 +191,7 @@ class Teller:
         self._flow.feed(text)
 
     def _finish(self, kind: str) -> bool:
-        """True when the text of that kind has been shown as it came."""
+        """True if the text of that kind has been shown as it came."""
         shown = self._flow is not None and self._flow_kind == kind
         self._end_flow()
         return shown
@@ -244,7 +244,7 @@ class _Output:
 
 
 class CleanLines:
-    """Bytes to whole, harmless lines."""
+    """Turns bytes into whole, harmless lines."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")

@@ -1,4 +1,4 @@
-"""A person's terminal: colours where it has them, whole lines where it is none, and how tokens, cost and time are written."""
+"""A person's terminal: colours if it has them, whole lines if it is none; and the form of tokens, cost and time."""
 
 import re
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from understudy.text import TerminalText, make_visible, strip_terminal_escapes
 
 
 def spent_line(summary: Summary) -> str:
-    """`12.3k tokens, $0.042`; empty where neither is known."""
+    """`12.3k tokens, $0.042`; empty if neither is known."""
     tokens = f"{tokens_text(summary.tokens)} tokens" if summary.tokens else ""
     return ", ".join(text for text in (tokens, cost_text(summary.cost_usd)) if text)
 
@@ -28,7 +28,7 @@ def tokens_text(tokens: int | None) -> str:
 
 
 def cost_text(cost: float | None) -> str:
-    """Two digits after the point, or as many as it takes to show that it is not nothing."""
+    """Two digits after the point, or as many as it takes to show that it is more than nothing."""
     if cost is None:
         return ""
     return f"${cost:.2f}" if cost == 0 or cost >= 0.1 else f"${cost:.4f}" if cost >= 0.0001 else "<$0.0001"
@@ -47,9 +47,9 @@ _TOKEN = re.compile(r"\n|[^\S\n]+|\S+")
 
 
 class TerminalConsole(Console):
-    """Prints text as it is: brackets in it are never taken for styles, whoever wrote them."""
+    """Prints text as it is: brackets in it are never taken for styles."""
 
-    mid_line = False  # what was printed last goes on in the same line
+    mid_line = False  # what was printed last continues on the same line
     before_print: Callable[[], None] | None = None
 
     def print(self, *objects: Any, **options: Any) -> None:
@@ -61,22 +61,22 @@ class TerminalConsole(Console):
         self.mid_line = options.get("end", "\n") == "" and not told.endswith("\n")
 
     def on_broken_pipe(self) -> None:
-        raise BrokenPipeError from None  # for `commands`, which ends every command alike; rich would end with exit code 1
+        raise BrokenPipeError from None  # handled in `commands` as for every command; rich would exit with code 1
 
 
 def open_console(*, stderr: bool = False, color: str = "auto") -> TerminalConsole:
-    """`color`: `always`, `never`, or `auto`: where there is a terminal that has some."""
+    """`color`: `always`, `never`, or `auto`: if it is a terminal with colours."""
     console = TerminalConsole(
         stderr=stderr, highlight=False, markup=False, emoji=False, force_terminal=True if color == "always" else None
     )
     if color == "never":
         console.no_color = True
-    console.soft_wrap = not console.is_terminal  # a file or a pipe gets lines as they are
+    console.soft_wrap = not console.is_terminal  # files and pipes get unwrapped lines
     return console
 
 
 def one_line(text: str) -> str:
-    """Text of others on one line, with nothing hidden in it."""
+    """Other people's text on one line, with nothing hidden in it."""
     return make_visible(" ".join(text.split()))
 
 
@@ -85,12 +85,12 @@ def shorten(text: str, width: int) -> str:
 
 
 class Flow:
-    """Words that come in pieces: indented, and wrapped where there is a terminal to wrap for."""
+    """Prints words that come in pieces: indented, and wrapped to a terminal's width."""
 
     def __init__(
         self, console: Console, *, first: str, indent: str, style: str = "", first_style: str = "", break_words: bool = False
     ) -> None:
-        """`break_words`: a word that is longer than a row is broken too, so that none of it leaves the indentation."""
+        """`break_words`: also break a word that is longer than a row, so that none of it leaves the indentation."""
         self._console = console
         self._break_words = break_words
         self._lead = (first, first_style)
@@ -98,7 +98,7 @@ class Flow:
         self._style = style
         self._width = console.width if console.is_terminal else None
         self._clean = TerminalText()
-        self._word = ""  # may go on with the next piece
+        self._word = ""  # may continue with the next piece
         self._blank = ""
         self._column = 0
         self._margin = 0  # the columns of the line before its text begins
@@ -110,7 +110,7 @@ class Flow:
         self._print()
 
     def whole(self, text: str) -> None:
-        """All of it at once."""
+        """Print all of it at once."""
         self._place(self._clean.feed(text))
         self.end()
 
@@ -160,7 +160,7 @@ class Flow:
         self._blank = ""
 
     def _expanded_blank(self) -> str:
-        """With tabs as spaces: rich would count their stops from the piece that they came with, and not from the line."""
+        """With tabs as spaces: rich would count tab stops from the beginning of the piece instead of the line."""
         if "\t" not in self._blank:
             return self._blank
         before = " " * (self._column - self._margin) if self._column else ""
@@ -183,5 +183,5 @@ class Flow:
 
 
 def clean_lines(text: str) -> list[str]:
-    """Output of a command, line by line, without anything that a terminal would obey."""
+    """Output of a command, line by line, without control sequences."""
     return strip_terminal_escapes(text).expandtabs(TAB_WIDTH).splitlines()

@@ -1,8 +1,6 @@
-"""Viewers of a live conversation in a terminal: one for people, one for programs. Both put questions to whoever sits there.
+"""Viewers of a live conversation in a terminal: one for people, one for programs. Both put questions to the person there.
 
-What a person at a terminal may answer to a question, and how they are asked.
-
-Events as lines of JSON, each with its place in the log.
+Also the answers that a person may give, how they are asked, and events as lines of JSON with their place in the log.
 """
 
 import asyncio
@@ -48,17 +46,17 @@ _DECISIONS: dict[str, Decision] = {word: decision for decision, words in _WORDS.
 
 
 def prompt(width: int) -> str:
-    """One that leaves room for the answer in the same row."""
+    """A prompt that leaves room for the answer in the same row."""
     return _PROMPT if len(_PROMPT) + 4 <= width else _SHORT_PROMPT
 
 
 def read_answer(typed: str) -> Decision | None:
-    """Whole words only: “absolutely not” is not an `a`."""
+    """Accepts only whole words: “absolutely not” is not an `a`."""
     return _DECISIONS.get(" ".join(typed.lower().split()).strip(".!"))
 
 
 def say_that_it_waits(call_id: str) -> None:
-    """Nobody here can be asked, and the configuration has questions wait."""
+    """Nobody here can be asked, and the configuration lets questions wait."""
     sys.stderr.write(f"understudy: a question waits for an answer: understudy approvals answer {make_visible(call_id)} yes|no\n")
     sys.stderr.flush()
 
@@ -67,7 +65,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def event_lines(entry: Entry) -> list[bytes]:
-    """The events of an entry, of which there may be none."""
+    """The events of an entry; there may be none."""
     record = entry.record
     messages = (
         [encode_user_message(record).msg] if isinstance(record, UserMessage) else [_encode(event) for event in project(record)]
@@ -77,7 +75,7 @@ def event_lines(entry: Entry) -> list[bytes]:
 
 
 def delta_line(live: LiveDelta) -> bytes:
-    """A delta has no place of its own: it comes after an entry."""
+    """A delta has no place of its own; it comes after an entry."""
     encoded: Encoded = encode_delta(live.delta)
     return b'{"after":%d,"turn":%b,"msg":%b}\n' % (live.after, _encode(live.turn), encoded.msg)
 
@@ -86,19 +84,19 @@ NOBODY = "nobody can be asked, because standard input is not a terminal"
 
 
 class TerminalViewer(WatchedEnd):
-    """Follows one message, or the turn that is under way, to its end, which makes the exit code."""
+    """Follows one message, or the running turn, to its end, which gives the exit code."""
 
     def __init__(self, handle: Handle, *, can_ask: bool) -> None:
         super().__init__()
         self.handle = handle
         self.can_answer = can_ask
         self.following = handle.follow(self)
-        self._told_questions: list[Question] = []  # those that were told as records
+        self._told_questions: list[Question] = []  # those that were shown as records
         self._interrupted = False
         self._asking = Asking(self._answer, self._leave)
 
     def interrupt(self) -> None:
-        """The person wants it to stop. The second time, or where nothing can be interrupted any more, only the watching ends."""
+        """The person wants it to stop. The second time, or if nothing can be interrupted any more, only the watching ends."""
         self._asking.withdraw()
         if self._interrupted:
             self._end(INTERRUPTED)
@@ -128,7 +126,7 @@ class TerminalViewer(WatchedEnd):
         self._safely(lambda: self.tell_delta(live))
 
     def question(self, question: Question, turn: str) -> None:
-        """One from before a restart, or of a turn that runs elsewhere, has not been told yet."""
+        """A question from before a restart, or of a turn that another process runs, was not shown yet."""
         if self._asking.has(question.call_id):
             return
         if not any(question is told for told in self._told_questions):
@@ -165,7 +163,7 @@ class TerminalViewer(WatchedEnd):
         raise NotImplementedError
 
     def tell_so_far(self, entries: Sequence[Entry]) -> None:
-        """What happened in the turn before it is watched. A program has that from `show --json`."""
+        """Show what happened in the turn before we watch it. Programs get that from `show --json`."""
 
     @property
     def terminal(self) -> Console:
@@ -175,7 +173,7 @@ class TerminalViewer(WatchedEnd):
         self.handle.submit_soon(op)
 
     def _leave(self) -> None:
-        """The end of input is nobody's yes, and no denial either: the question stays open."""
+        """The end of input is neither a yes nor a no: the question stays open."""
         again = f"understudy resume {self.handle.id}"
         self._safely(lambda: self.terminal.print(f"\n  Not answered. The question stays open; to be asked again: {again}"))
         self._end(FAILED)
@@ -216,7 +214,7 @@ class PersonViewer(TerminalViewer):
 
 
 class JsonViewer(TerminalViewer):
-    """Lines of JSON on standard output; what a person is asked goes to standard error."""
+    """Lines of JSON on standard output; questions for a person go to standard error."""
 
     def __init__(self, handle: Handle, *, can_ask: bool) -> None:
         super().__init__(handle, can_ask=can_ask)
@@ -243,14 +241,14 @@ class JsonViewer(TerminalViewer):
 
 
 class Asking:
-    """Reads a person's answers from the terminal without keeping the event loop from anything. One question at a time."""
+    """Reads a person's answers from the terminal without blocking the event loop. One question at a time."""
 
     def __init__(self, answer: Callable[[Decide], None], leave: Callable[[], None]) -> None:
         self._answer = answer
         self._leave = leave
-        self._open: dict[str, tuple[Console, float]] = {}  # when the question was put that the person has seen
+        self._open: dict[str, tuple[Console, float]] = {}  # when the question that the person has seen was asked
         self._typed: dict[str, TypedAnswers] = {}  # to what the model wants to know
-        self._prompted: Console | None = None  # the cursor stands behind a prompt there
+        self._prompted: Console | None = None  # where the cursor is after a prompt
 
     def ask(self, question: Question, console: Console, asked_at: float) -> None:
         self._open[question.call_id] = console, asked_at
@@ -264,7 +262,7 @@ class Asking:
         return call_id in self._open
 
     def withdraw(self, call_id: str | None = None) -> None:
-        """The question is answered otherwise, or all of them are void."""
+        """The question was answered elsewhere, or all questions became void."""
         before = next(iter(self._open), None)
         if call_id is None:
             self._open.clear()
@@ -278,7 +276,7 @@ class Asking:
             self._prompt(first, self._open[first][0])
 
     def end_line(self) -> None:
-        """Something is about to be told while nobody has answered here: it begins in a line of its own, not behind the prompt."""
+        """Something will be printed before anybody has answered here: begin a new line, instead of writing after the prompt."""
         prompted, self._prompted = self._prompted, None
         if prompted is not None:
             prompted.print()
@@ -297,7 +295,7 @@ class Asking:
         if not line:
             self._leave()
             return
-        self._prompted = None  # the Enter of the person has ended the line
+        self._prompted = None  # the person's Enter has ended the line
         call_id, (console, asked_at) = next(iter(self._open.items()))
         if (typed := self._typed.get(call_id)) is not None:
             if typed.take(line):
@@ -314,7 +312,8 @@ class Asking:
 
 
 def _print_prompt(console: Console, text: str) -> None:
-    """What was typed before is no answer to this: the question before it may have been answered elsewhere in that moment."""
+    """Earlier input is no answer to this question: it may have been meant for the one before, just when that was answered
+    elsewhere."""
     with suppress(OSError, termios.error):  # no terminal
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
     console.print(text, end="", soft_wrap=True, markup=False, highlight=False)

@@ -1,4 +1,4 @@
-"""What every viewer of a command has: the end of what it watches, which makes the exit code, and a reader who may have gone."""
+"""What every viewer of a command has: the end of what it watches, which gives the exit code, and a reader who may have gone."""
 
 import asyncio
 from collections.abc import Callable
@@ -20,7 +20,7 @@ class WatchedEnd:
             return
         try:
             show()
-        except OSError as error:  # whoever reads us has gone, or the disk that we write to is full
+        except OSError as error:  # the reader has gone, or the disk for our output is full
             self.failed(error)
 
     def _end(self, code: int) -> None:
