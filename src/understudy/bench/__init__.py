@@ -1,1 +1,1 @@
-"""`understudy bench-agent`: how much of a folder of tasks an agent solves. Agents are child processes; none runs in ours."""
+"""`understudy bench-agent`: how many tasks of a folder an agent solves. Agents are child processes; none runs in ours."""

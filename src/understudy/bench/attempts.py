@@ -1,4 +1,4 @@
-"""What an attempt at a task gives, who can be given a task, and how the processes of an attempt are ended."""
+"""Attempts at a task: their outcome, the agents that can make them, and how to end the processes of an attempt."""
 
 import asyncio
 import signal
@@ -15,7 +15,7 @@ Ending = Literal["completed", "failed", "timeout"]
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True):
-    """One try, before it is judged. What the agent does not tell is None."""
+    """One attempt, before it is judged. What the agent does not report is None."""
 
     ending: Ending
     seconds: float
@@ -25,18 +25,19 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     cost_usd: float | None = None
     requests: int | None = None
     answer: str = ""
-    tests_passed: bool | None = None  # what our report says of the last test run that it saw
+    tests_passed: bool | None = None  # the last test run that our own report mentions
 
 
 class Agent(Protocol):
     name: str
 
     def describe(self) -> dict[str, Any]:
-        """What tells this agent from another in a file of results; no secrets."""
+        """What distinguishes this agent from others in a file of results; no secrets."""
         ...
 
     async def attempt(self, task: Task, work: Path, aside: Path) -> Attempt:
-        """Let the agent work in `work`; `aside` is for its logs. On return, or when cancelled, nothing that was started runs on."""
+        """Let the agent work in `work`; `aside` is for its logs. On return, or when cancelled, nothing that was started still
+        runs."""
         ...
 
 
@@ -44,12 +45,12 @@ GRACE_SECONDS = 2.0
 
 
 async def end_group(process: asyncio.subprocess.Process, grace: float = GRACE_SECONDS) -> None:
-    """A word of warning, then SIGKILL to the whole group. The process was started by `start_process`."""
+    """SIGTERM, then SIGKILL to the whole group. The process was started by `start_process`."""
     try:
         if process.returncode is None:
             signal_group(process.pid, signal.SIGTERM)
             with suppress(TimeoutError):
                 await asyncio.wait_for(process.wait(), grace)
     finally:
-        signal_group(process.pid, signal.SIGKILL)  # also for those that outlived their leader
+        signal_group(process.pid, signal.SIGKILL)  # also for processes that outlived the group's leader
         await process.wait()

@@ -1,9 +1,9 @@
-"""Another agent as a contender: a command, started in the folder of the task.
+"""Another agent in the comparison: a command, started in the folder of the task.
 
-`{prompt}`, `{cwd}` and `{model}` in its words are filled in; without a `{prompt}` the prompt is its standard input. It runs
-as whoever calls us and contains itself, or does not.
+`{prompt}`, `{cwd}` and `{model}` in its words are replaced; without a `{prompt}`, the prompt is its standard input. It runs as our
+user and contains itself, or does not.
 
-What other agents say of their tokens: JSON lines as `codex exec --json` and `opencode run --format json` print them.
+Also reads the tokens that agents report: JSON lines as `codex exec --json` and `opencode run --format json` print them.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class Used(msgspec.Struct, frozen=True):
 
 
 def read_usage(path: Path) -> Used:
-    """The sum over all turns; nothing where the program does not tell."""
+    """The sum over all turns; unknown if the program does not report it."""
     counts: dict[str, int] = {}
     cost: float | None = None
     with path.open("rb") as file:
@@ -158,7 +158,7 @@ def read_command(text: str, model: str | None, env: Mapping[str, str]) -> Comman
 
 
 def _filled(word: str, values: Mapping[str, str]) -> str:
-    """In one pass, so that a prompt which contains `{cwd}` stays as it is."""
+    """In one pass, so that `{cwd}` in a prompt stays as it is."""
     return re.sub("|".join(map(re.escape, values)), lambda found: values[found[0]], word)
 
 

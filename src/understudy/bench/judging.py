@@ -1,8 +1,8 @@
-"""The hidden tests: run in our sandbox, on a copy of what the agent left, after it has gone.
+"""Runs the hidden tests: in our sandbox, on a copy of the agent's work, after the agent has ended.
 
-The folders of a run: what the agent starts with, and what it left with the hidden tests laid over it.
+Makes the folders of a run: the agent's, and the copy of its work with the hidden tests added.
 
-What an agent leaves is not to be trusted: a link, or a pipe, may stand where a hidden test has to go.
+The agent's files cannot be trusted: a link or a pipe may be in the place of a hidden test.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from understudy.sandbox.starting import start_process
 
 
 def lay_out(folder: Path, files: Mapping[str, TaskFile]) -> None:
-    """Put files into a folder. Whatever stands in their way is replaced; nothing is written through a link."""
+    """Put files into a folder. Replaces what is in their way; writes nothing through a link."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, file in files.items():
         parent = folder
@@ -38,7 +38,7 @@ def lay_out(folder: Path, files: Mapping[str, TaskFile]) -> None:
 
 
 def copy_work(work: Path, copy: Path) -> None:
-    """What the agent left, without pipes, sockets and devices; links stay links. Raises `BadRequest` where it cannot be copied."""
+    """Copy the agent's work without pipes, sockets and devices; links stay links. Raises `BadRequest` if that fails."""
     try:
         shutil.copytree(work, copy, symlinks=True, ignore=_special)
     except (shutil.Error, OSError) as error:
@@ -69,19 +69,19 @@ def _remove(path: Path) -> None:
         path.unlink()
 
 
-MOST_OUTPUT = 4000  # characters that are kept, the last ones
-SPARE_SECONDS = 30.0  # to set up the sandbox, and to take it down after the time limit
-NOT_RUN = "the command was not run"  # in the words of `understudy sandbox`
+MOST_OUTPUT = 4000  # characters that are kept, from the end
+SPARE_SECONDS = 30.0  # for setting up the sandbox, and for removing it after the time limit
+NOT_RUN = "the command was not run"  # the words of `understudy sandbox`
 
 
 class TaskVerdict(msgspec.Struct, frozen=True):
     passed: bool
-    exit_code: int | None  # None: what the agent left could not even be copied
+    exit_code: int | None  # None: the work could not even be copied
     output: str
 
 
 class TaskJudge:
-    """`flags` are `-c` flags for the sandbox. Commands have no network unless these open it."""
+    """`flags` are `-c` flags for the sandbox. Commands have no network unless these allow it."""
 
     def __init__(self, flags: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> None:
         self._flags = tuple(flags)
@@ -89,7 +89,7 @@ class TaskJudge:
         self._env = env
 
     async def make_sure(self, folder: Path) -> None:
-        """Raises `BadRequest` where commands cannot be contained here."""
+        """Raises `BadRequest` if commands cannot be contained here."""
         code, output = await self._run(("true",), folder, SPARE_SECONDS)
         if code != 0:
             raise BadRequest(
@@ -98,7 +98,7 @@ class TaskJudge:
             )
 
     async def judge(self, task: Task, work: Path, copy: Path) -> TaskVerdict:
-        """Raises `BadRequest` where the tests could not be run, which says nothing about the work."""
+        """Raises `BadRequest` if the tests could not be run, which says nothing about the work."""
         try:
             copy_work(work, copy)
             lay_out(copy, task.hidden)

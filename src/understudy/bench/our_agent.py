@@ -1,6 +1,6 @@
-"""Our own agent as a contender: `understudy mcp-server`, a new one for each task, asked by the tool `codex`.
+"""Our own agent in the comparison: `understudy mcp-server`, a new one for each task, called by the tool `codex`.
 
-One tool call of an MCP server on stdio, started for it: as any client would make it.
+Starts the MCP server on stdio for one tool call, as any client would.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ class ServerGone(AgentError):
 
 
 class McpServerProcess:
-    """Started on entry, ended on exit. It declares nothing, so nobody is asked anything."""
+    """Started on entry, ended on exit. Declares no capabilities, so it cannot be asked anything."""
 
     def __init__(self, command: Sequence[str], *, cwd: Path, env: Mapping[str, str], stderr: BinaryIO) -> None:
         self._command = command
@@ -41,7 +41,7 @@ class McpServerProcess:
         self._next_id = 0
 
     async def __aenter__(self) -> "McpServerProcess":
-        self._process = await start_process(  # in a session of its own: Ctrl-C is for us, who end the server ourselves
+        self._process = await start_process(  # in a session of its own: Ctrl-C is for us, and we end the server ourselves
             *self._command,
             cwd=self._cwd,
             env=dict(self._env),
@@ -66,7 +66,7 @@ class McpServerProcess:
         assert process.stdin is not None
         try:
             with suppress(OSError, TimeoutError):
-                process.stdin.close()  # its own way to end: commands first, then itself
+                process.stdin.close()  # the server then ends its commands, and itself
                 await asyncio.wait_for(self._drain(process), LEAVE_SECONDS)
         finally:
             await end_group(process)
@@ -108,11 +108,11 @@ class McpServerProcess:
 
 NAME = "understudy"
 CANCEL_SECONDS = 10.0  # for the report of a turn that ran out of time
-OUR_PROGRAM = (sys.executable, "-P", "-m", "understudy")  # -P: a task's files are not imported from the current folder
+OUR_PROGRAM = (sys.executable, "-P", "-m", "understudy")  # -P: do not import a task's files from the current folder
 
 
 class OurAgent:
-    """`chosen` are the caller's `-c` flags, `fixed` those that make it a fair run; `cwd` is where the server is started."""
+    """`chosen` are the caller's `-c` flags, `fixed` those that keep the comparison fair; `cwd` is where the server is started."""
 
     name = NAME
 
@@ -126,7 +126,7 @@ class OurAgent:
         self._env = env
 
     def describe(self) -> dict[str, Any]:
-        settings = hashlib.sha256("\n".join(self._chosen).encode()).hexdigest()[:16]  # flags may hold keys
+        settings = hashlib.sha256("\n".join(self._chosen).encode()).hexdigest()[:16]  # as a hash, because flags may contain keys
         return {"version": __version__, "model": self._model, "settings": settings}
 
     async def attempt(self, task: Task, work: Path, aside: Path) -> Attempt:
@@ -179,7 +179,7 @@ def _attempt(result: Mapping[str, Any], seconds: float, *, timed_out: bool = Fal
 
 
 def _tests_passed(report: Mapping[str, Any]) -> bool | None:
-    """In the last command that is a run of tests whose exit code is the run's own."""
+    """Of the last command that is a test run and whose exit code is the run's own."""
     for command in reversed(report.get("commands", ())):
         run = find_test_run(tuple(command["command"]))
         if run is not None and run.decides and command["exit_code"] is not None:

@@ -1,4 +1,4 @@
-"""Results: one record per run, kept in a file that a later call continues. Nothing in it tells the hidden tests."""
+"""Results: one record per run, kept in a file that a later call continues. Reveals nothing about the hidden tests."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,10 +25,10 @@ class TaskRun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     usage: dict[str, int] | None = None
     cost_usd: float | None = None
     reason: str | None = None  # why the agent failed
-    unjudged: str | None = None  # why its work could not be judged; it then counts for nobody
+    unjudged: str | None = None  # why its work could not be judged; such a run does not count
     check_exit_code: int | None = None
-    check_output: str = ""  # the end of what the hidden tests printed
-    tests_passed: bool | None = None  # of the last test run, by our report
+    check_output: str = ""  # the end of the hidden tests' output
+    tests_passed: bool | None = None  # of the last test run, according to our report
     answer: str = ""
 
     @property
@@ -48,7 +48,7 @@ class Results(msgspec.Struct, kw_only=True):
 
 
 def run_of(agent: str, task: Task, repetition: int, attempt: Attempt, verdict: TaskVerdict | str) -> TaskRun:
-    """A verdict that is text is the reason why there is none."""
+    """A verdict that is a text is the reason why there is none."""
     judged = verdict if isinstance(verdict, TaskVerdict) else None
     return TaskRun(
         agent=agent,
@@ -76,7 +76,8 @@ def make_setup(tasks: Sequence[Task], agents: Mapping[str, Mapping[str, Any]]) -
 
 
 def continue_results(path: Path, setup: BenchSetup) -> Results:
-    """What was done before with the same tasks and agents, or nothing yet. Raises `BadRequest` where the file is of another run."""
+    """Earlier results for the same tasks and agents, or empty ones. Raises `BadRequest` if the file belongs to other tasks or
+    agents."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -90,7 +91,7 @@ def continue_results(path: Path, setup: BenchSetup) -> Results:
     differs = _difference(before.setup, setup)
     if differs:
         raise BadRequest(f"{path} has results of another run: {differs}. Name another file, or remove it")
-    runs = [run for run in before.runs if run.unjudged is None]  # those are tried again
+    runs = [run for run in before.runs if run.unjudged is None]  # unjudged runs are repeated
     tasks, agents = {**before.setup.tasks, **setup.tasks}, {**before.setup.agents, **setup.agents}
     return Results(setup=BenchSetup(tasks=tasks, agents=agents), runs=runs)
 

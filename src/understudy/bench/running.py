@@ -1,4 +1,4 @@
-"""The runs: every task by every agent, as often as is wanted, several at once, each in a new folder of its own."""
+"""The runs: every task by every agent, as often as wanted, several at once, each in a new folder."""
 
 import asyncio
 import shutil
@@ -12,7 +12,7 @@ from understudy.bench.results import TaskRun, run_of
 from understudy.bench.tasks import Task
 from understudy.errors import BadRequest
 
-ASIDE = "aside"  # what is judged, hidden tests included, and logs
+ASIDE = "aside"  # what is judged, with hidden tests, and logs
 
 
 async def run_all(
@@ -27,9 +27,9 @@ async def run_all(
     keep: Path | None,
     on_run: Callable[[TaskRun], None],
 ) -> None:
-    """Run what is not `done` yet, in folders below `scratch`: the agents' own, and one (`ASIDE`) that no agent should read.
+    """Run what is not `done` yet, in folders below `scratch`: those of the agents, and one (`ASIDE`) that no agent should read.
 
-    Calls `on_run` as each ends. Agents take turns at who goes first, so that whatever disturbs the machine hits all alike.
+    Calls `on_run` as each ends. Agents take turns in going first, so that disturbances of the machine affect all alike.
     """
     due: list[tuple[Agent, Task, int]] = []
     for repetition in range(1, repetitions + 1):

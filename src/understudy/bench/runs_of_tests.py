@@ -1,7 +1,7 @@
-"""Which commands are test runs, and whether their exit code says how the tests went.
+"""Which commands are test runs, and whether their exit code is the result of the tests.
 
-A table of runners, and a lenient reader of scripts: it decides nothing but what a report lists, so it reads what it can and
-leaves the rest. Whatever judges commands uses `policy.words`, which refuses what it does not fully understand.
+A table of test runners, and a tolerant reader of scripts: it is only used for reports, so it reads what it can and ignores the
+rest. Code that judges commands uses `policy.words`, which refuses what it does not fully understand.
 """
 
 import re
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
-MOST_SCRIPT = 20_000  # characters; a longer one is not looked through
+MOST_SCRIPT = 20_000  # characters; longer scripts are ignored
 MOST_WRAPPERS = 8
 MOST_BODIES = 20  # here-documents on one line
 
@@ -18,19 +18,19 @@ Words = list[str]
 
 
 class RunOfTests(NamedTuple):
-    """A test run that was found in a command. `decides`: the command's exit code is that of the run."""
+    """A test run found in a command. `decides`: the command's exit code is the test run's."""
 
     runner: str
     decides: bool
 
 
 class Runner(msgspec.Struct, frozen=True):
-    """One program that runs tests: always, or where its first word (`verbs`) or any of its words (`targets`) is one of these."""
+    """A program that runs tests: always, or if its first word (`verbs`) or any word (`targets`) is one of these."""
 
     verbs: frozenset[str] = frozenset()
     targets: frozenset[str] = frozenset()
-    valued: frozenset[str] = frozenset()  # options whose value is a word of its own
-    name: str = ""  # as a report calls it; empty: the program, and the verb that was found
+    valued: frozenset[str] = frozenset()  # options whose value is the next word
+    name: str = ""  # its name in a report; empty: the program, and the verb that was found
 
     @property
     def always(self) -> bool:
@@ -84,9 +84,9 @@ RUNNERS: dict[str, Runner] = {
 }
 
 _SCRIPT_NAMES = re.compile(r"(?:.*[:_-])?(?:tests?|spec|e2e|check)(?:[:_-].*)?")  # `npm run test:unit`, `yarn unit-test`
-_LISTS_ONLY = _names("--help -h --version --collect-only --co --listTests --list-tests --list --fixtures")  # runs nothing
+_LISTS_ONLY = _names("--help -h --version --collect-only --co --listTests --list-tests --list --fixtures")  # runs no tests
 
-# Programs that only run another one: how many words of their own follow, beside options, and which options have a value.
+# Programs that only run another one: how many words of their own they have, besides options, and which options have a value.
 _WRAPPERS: dict[str, tuple[int, frozenset[str]]] = {
     "env": (0, _names("-u --unset -C --chdir -S")),
     "time": (0, _names("-f -o")),
@@ -106,7 +106,7 @@ _WRAPPERS: dict[str, tuple[int, frozenset[str]]] = {
     "dotenv": (0, _names("-f -e")),
     "cross-env": (0, frozenset()),
 }
-_TOOLS = {  # the same behind a word of theirs: `uv run`, `poetry run`, `bundle exec`
+_TOOLS = {  # the same, after one of their subcommands: `uv run`, `poetry run`, `bundle exec`
     "uv": ("run", _names("--with --python -p --extra --group --env-file --project --directory --package --index")),
     "poetry": ("run", _names("-C --directory -P --project")),
     "pdm": ("run", _names("-p")),
@@ -128,11 +128,11 @@ _TOOLS = {  # the same behind a word of theirs: `uv run`, `poetry run`, `bundle 
 _SHELL = re.compile(r"(?:ba|da|z|k|a)?sh")
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
-_RESERVED = _names("if then elif else while until do ! { (")  # what a simple command may stand behind
+_RESERVED = _names("if then elif else while until do ! { (")  # words that may come before a simple command
 
 
 def find_test_run(argv: Sequence[str]) -> RunOfTests | None:
-    """The test run in a command: the last, where its script has several, since that is the one whose exit code may be known."""
+    """The test run in a command; of several the last one, because only its exit code may be known."""
     return _find(list(argv), 0)
 
 
@@ -155,7 +155,7 @@ def _find(argv: Words, depth: int) -> RunOfTests | None:
 
 
 def _script_of(words: Words) -> str | None:
-    """The script behind `-c`, `-lc`, `-l -c`, `-o pipefail -c` of a shell."""
+    """The script after `-c`, `-lc`, `-l -c`, `-o pipefail -c` of a shell."""
     if not words or not _SHELL.fullmatch(_base(words[0])):
         return None
     rest = iter(words[1:])
@@ -199,13 +199,13 @@ def _by_verb(program: str, runner: Runner, plain: Words) -> str | None:
         return f"{program} run {named}" if _SCRIPT_NAMES.fullmatch(named) else None
     if verb in runner.verbs:
         return f"{program} test"
-    if program in ("yarn", "pnpm"):  # these run scripts, and programs of packages, by their name alone
+    if program in ("yarn", "pnpm"):  # these run scripts, and programs of packages, by name alone
         return f"{program} {verb}" if _SCRIPT_NAMES.fullmatch(verb) else _runner_of(plain)
     return None
 
 
 def _plain(words: Words, valued: frozenset[str]) -> Words:
-    """The words that are no options, nor their values."""
+    """The words that are neither options nor their values."""
     plain: Words = []
     rest = iter(words)
     for word in rest:
@@ -231,7 +231,7 @@ def _unwrapped(words: Words) -> Words:
 
 
 def _within(program: str, rest: Words) -> Words | None:
-    """The command inside; None where there is none."""
+    """The inner command; None if there is none."""
     if program in _WRAPPERS:
         own, valued = _WRAPPERS[program]
         return _after_options(rest, valued)[own:]
@@ -249,7 +249,7 @@ def _within(program: str, rest: Words) -> Words | None:
 
 
 def _of_python(rest: Words) -> Words | None:
-    """`python -m pytest` and `python manage.py test` are commands of their own."""
+    """`python -m pytest` and `python manage.py test` count as commands of their own."""
     inside = _after_options(rest, _names("-W -X"), stop="-m")
     if inside[:1] == ["-m"]:
         return inside[1:]
@@ -273,7 +273,7 @@ def _base(word: str) -> str:
 
 class _Pipeline(NamedTuple):
     commands: list[Words]
-    decides: bool  # the script's exit code is that of its last command, or of one that has to succeed for that
+    decides: bool  # the script's exit code is that of its last command, or of one that must succeed for that
 
 
 _TOKEN = re.compile(
@@ -286,9 +286,9 @@ _PIECE = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)""", re.DOTALL)
 
 
 def _pipelines(script: str) -> list[_Pipeline]:
-    """The simple commands of a script with what joins them; loops and the like are read as the commands in them."""
+    """The simple commands of a script and the operators between them; loops and the like are read as the commands inside."""
     chains: list[list[list[Words]]] = [[[[]]]]  # chains joined by `;`, of pipelines joined by `&&`, of commands joined by `|`
-    doubtful: set[int] = set()  # chains with `||`, or in the background: their exit code is not that of one command
+    doubtful: set[int] = set()  # chains with `||`, or in the background: their exit code belongs to no single command
     for operator, word in _tokens(script):
         pipelines = chains[-1]
         if not operator:
@@ -316,14 +316,14 @@ def _pipelines(script: str) -> list[_Pipeline]:
 
 
 def _tokens(script: str) -> Iterator[tuple[str, str]]:
-    """(operator, "") or ("", word); the bodies of here-documents and the targets of redirections are left out."""
+    """(operator, "") or ("", word); leaves out here-documents and the targets of redirections."""
     at = 0
     marks: list[str] = []
     skips_word = False
-    word_open = False  # a `#` within a word begins no comment
+    word_open = False  # a `#` inside a word does not begin a comment
     while at < len(script):
         token = _TOKEN.match(script, at)
-        if token is None:  # never: the last alternative takes any character
+        if token is None:  # cannot happen: the last alternative matches any character
             return
         at = token.end()
         kind = token.lastgroup

@@ -1,8 +1,9 @@
-"""What the runs say: solved, tokens, cost and time of each agent, and the first beside each other one, task by task.
+"""What the runs show: each agent's solved tasks, tokens, cost and time, and the first agent compared with each other one, task by
+task.
 
 Intervals for small samples: Wilson's for a share, Newcombe's for the difference of two paired shares, a bootstrap for ratios.
 
-Tasks are the sample. Repetitions of a task are averaged first, so counts may be fractions; that makes intervals at most too wide.
+Tasks are the sample. Repetitions of a task are averaged first, so counts may be fractions; that can only make intervals too wide.
 """
 
 import math
@@ -18,7 +19,7 @@ from understudy.bench.results import TaskRun
 Z = 1.959963984540054  # 95 %
 RESAMPLES = 10_000
 FEWEST_FOR_BOOTSTRAP = 5
-SEED = 20_260_101  # the same interval for the same results, every time
+SEED = 20_260_101  # so that the same results always give the same interval
 
 
 class Interval(NamedTuple):
@@ -27,7 +28,7 @@ class Interval(NamedTuple):
 
 
 def wilson(solved: float, tasks: int) -> Interval:
-    """For a share of `tasks`, from 0 to 1. Holds for few tasks and for shares near 0 and 1, unlike the normal one."""
+    """For a share of `tasks`, from 0 to 1. Unlike the normal interval, valid for few tasks and for shares near 0 and 1."""
     if tasks == 0:
         return Interval(0.0, 1.0)
     share = solved / tasks
@@ -37,7 +38,7 @@ def wilson(solved: float, tasks: int) -> Interval:
 
 
 def paired_difference(both: float, first_only: float, second_only: float, neither: float) -> Interval:
-    """Newcombe's interval (1998, method 10) for the share that the first solved minus the share that the second did."""
+    """Newcombe's interval (1998, method 10) for the first agent's share of solved tasks minus the second's."""
     total = both + first_only + second_only + neither
     tasks = round(total)
     if tasks == 0:
@@ -56,7 +57,7 @@ def paired_difference(both: float, first_only: float, second_only: float, neithe
 
 
 def _correlation(both: float, first_only: float, second_only: float, neither: float) -> float:
-    """Of the two outcomes, with Newcombe's continuity correction, which only ever weakens it."""
+    """Of the two outcomes, with Newcombe's continuity correction, which can only weaken it."""
     product = (both + first_only) * (second_only + neither) * (both + second_only) * (first_only + neither)
     if product <= 0:
         return 0.0
@@ -67,7 +68,8 @@ def _correlation(both: float, first_only: float, second_only: float, neither: fl
 
 
 def sign_test(wins: int, losses: int) -> float:
-    """The exact chance of a split at least as uneven if both are equally good: McNemar's exact test, with one repetition."""
+    """The exact chance of a split at least as uneven if both are equally good; with one repetition, this is McNemar's exact
+    test."""
     decided = wins + losses
     if decided == 0:
         return 1.0
@@ -76,7 +78,7 @@ def sign_test(wins: int, losses: int) -> float:
 
 
 def ratio_of_sums(pairs: Sequence[tuple[float, float]]) -> tuple[float, Interval | None] | None:
-    """The first sum over the second, and its interval by a paired bootstrap over tasks, if there are enough of them."""
+    """The first sum divided by the second, and its interval by a paired bootstrap over tasks, if there are enough of them."""
     below = sum(second for _, second in pairs)
     if not pairs or below <= 0:
         return None
@@ -103,7 +105,7 @@ class AgentFigures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     solved: float  # the mean over tasks of the share of runs that solved it, times tasks
     share: float
     interval: tuple[float, float]  # of the share, 95 %, Wilson
-    tokens: int | None = None  # where every run told
+    tokens: int | None = None  # if every run reported it
     cost_usd: float | None = None
     seconds: float = 0.0
     median_seconds: float = 0.0
@@ -113,7 +115,7 @@ class AgentFigures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The first agent beside another, on the tasks that both were judged on."""
+    """The first agent compared with another, on the tasks for which both were judged."""
 
     first: str
     second: str
@@ -170,7 +172,7 @@ def _figures(agent: str, runs: Sequence[TaskRun]) -> AgentFigures:
 
 
 def _compare(first: str, ours: Sequence[TaskRun], second: str, theirs: Sequence[TaskRun]) -> Comparison:
-    """Repetition by repetition: the first try of one beside the first try of the other."""
+    """Repetition by repetition: the first attempt of one with the first attempt of the other."""
     pairs = _pairs(ours, theirs)
     both = only_first = only_second = neither = 0.0
     wins = losses = 0
@@ -235,5 +237,5 @@ def _by_task(runs: Iterable[TaskRun]) -> dict[str, list[TaskRun]]:
 
 
 def _total(values: Sequence[Any]) -> Any:
-    """None where a single one is not known: a sum of the rest would look like less."""
+    """None if a single value is unknown, because the sum of the others would look too small."""
     return None if not values or None in values else round(sum(values), 6)

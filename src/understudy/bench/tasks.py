@@ -1,4 +1,4 @@
-"""Tasks: what an agent is asked, the files it finds, and the hidden tests that judge its work (docs/bench-agent.md)."""
+"""Tasks: what an agent is asked, the files that it gets, and the hidden tests that judge its work (docs/bench-agent.md)."""
 
 import base64
 import binascii
@@ -26,17 +26,17 @@ class TaskFile(msgspec.Struct, frozen=True):
 class Task(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     prompt: str
-    check: tuple[str, ...]  # argv of the hidden tests; exit code 0 says that the task is solved
+    check: tuple[str, ...]  # argv of the hidden tests; exit code 0 means that the task is solved
     seconds: float  # for the agent
     check_seconds: float
     tags: tuple[str, ...]
-    files: Mapping[str, TaskFile]  # what the agent finds, by relative path
-    hidden: Mapping[str, TaskFile]  # what is laid over its work before it is judged
-    digest: str  # of all that makes the task what it is
+    files: Mapping[str, TaskFile]  # what the agent gets, by relative path
+    hidden: Mapping[str, TaskFile]  # what is added to its work before it is judged
+    digest: str  # of everything that defines the task
 
 
 class _Inline(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file within the TOML: as text, or as bytes that are no text."""
+    """A file in the TOML: as text, or as bytes that are not text."""
 
     text: str | None = None
     base64: str | None = None
@@ -51,7 +51,7 @@ class _Written(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tags: list[str] = []
     files: dict[str, str | _Inline] = {}
     hidden: dict[str, str | _Inline] = {}
-    scripts: dict[str, Any] = {}  # of scripted models, for the project's own suite; no part of the task
+    scripts: dict[str, Any] = {}  # for scripted models, in the project's own suite; not part of the task
 
 
 def load_tasks(folder: Path) -> list[Task]:
@@ -143,7 +143,7 @@ def _read_inline(place: str, file: str | _Inline) -> TaskFile:
 
 
 def _beside(folder: Path | None, name: str) -> dict[str, TaskFile]:
-    """The files of a folder beside task.toml. Raises `BadRequest` for links: a task is the same on every machine."""
+    """The files of a folder beside task.toml. Raises `BadRequest` for links, because a task must be the same on every machine."""
     if folder is None or not (folder / name).is_dir():
         return {}
     return dict(_walk(folder / name))

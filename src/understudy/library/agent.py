@@ -1,4 +1,4 @@
-"""What a program holds of the agent: `Understudy`, its conversations, their items, and questions that can be answered."""
+"""What a program holds of the agent: `Understudy`, its conversations, their items, and questions that it can answer."""
 
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -28,7 +28,7 @@ PAGE = 1000
 
 
 class Question:
-    """The agent asks before it goes on. `asked` has what exactly, why, and what a yes lifts. It waits until it is answered."""
+    """The agent asks before it goes on, and waits for the answer. `asked` says what exactly, why, and what a yes allows."""
 
     kind = "question"
 
@@ -43,7 +43,7 @@ class Question:
         return self.asked.text
 
     async def answer(self, answer: Answer, word: str = "") -> None:
-        """`word`: what the model is told with a no."""
+        """`word`: words for the model with a no."""
         if isinstance(answer, Mapping):
             await self._conversation.backend.answer(self._conversation.id, self.asked.call_id, answer, self.asked.mark)
             return
@@ -74,7 +74,7 @@ OnQuestion = Callable[[Question], Answer | Awaitable[Answer]]
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """How a turn ended. `output` is the answer as data, where a schema was given."""
+    """How a turn ended. `output` is the answer as data, if a schema was given."""
 
     conversation_id: str
     status: s.Status
@@ -85,9 +85,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Understudy:
-    """An agent, here or at `url`. Use it with `async with`.
+    """An agent, in this process or at `url`. Use it with `async with`.
 
-    What is given by name holds for every conversation that is begun: `folder`, `model`, `profile`, `approval_policy`, `sandbox`,
+    The named arguments apply to every conversation that it begins: `folder`, `model`, `profile`, `approval_policy`, `sandbox`,
     `config`, `base_instructions`, `developer_instructions`. `home` is the folder of config.toml, for an agent in this process.
     """
 
@@ -107,26 +107,26 @@ class Understudy:
         await self.backend.close()
 
     async def start(self, prompt: str, **choices: Any) -> "Conversation":
-        """A new conversation, whose first turn begins. `images`, `output_schema` and `budget` are for this turn."""
+        """Begin a new conversation and its first turn. `images`, `output_schema` and `budget` are for this turn."""
         chosen: dict[str, Any] = {**self._choices, **_plain(choices)}
         standing = await self.backend.begin(prompt, chosen)
         return Conversation(self.backend, standing.id, 0, "", schema=chosen.get("output_schema"))
 
     async def open(self, conversation_id: str) -> "Conversation":
-        """A conversation that is there; `send` goes on with it."""
+        """Open an existing conversation; `send` continues it."""
         standing = await self.backend.find(conversation_id)
         return Conversation(self.backend, standing.id, standing.last_seq, "")
 
     async def run(self, prompt: str, *, on_question: OnQuestion | None = None, **choices: Any) -> Result:
-        """One task from beginning to end. Without `on_question` every question is answered with a no.
+        """Run one task from beginning to end. Without `on_question`, every question is denied.
 
-        Raises `UnderstudyError` where the turn fails.
+        Raises `UnderstudyError` if the turn fails.
         """
         conversation = await self.start(prompt, **choices)
         return await conversation.result(on_question=on_question)
 
     async def conversations(self, limit: int = 50) -> list[Row]:
-        """What waits for a person first, then the last active ones."""
+        """Conversations that wait for a person come first, then the most recent ones."""
         rows: list[Row] = []
         cursor: str | None = None
         while len(rows) < limit:
@@ -147,23 +147,23 @@ class Conversation:
         self.backend = backend
         self.id = conversation_id
         self._after = after
-        self._message_id = message_id  # empty: of the first message that comes
+        self._message_id = message_id  # empty: the next message that comes
         self._schema = schema
 
     def __repr__(self) -> str:
         return f"Conversation({self.id!r})"
 
     async def send(self, text: str, *, mode: Literal["send", "steer", "queue"] = "send", **choices: Any) -> None:
-        """Another message: to the turn that runs, or for a new one; `queue`: for a turn of its own."""
+        """Send another message: to the running turn, or else for a new one; `queue`: for a turn of its own."""
         standing = await self.backend.find(self.id)
         chosen = _plain(choices)
         self._message_id = await self.backend.send(self.id, text, mode, chosen)
         self._after, self._schema = standing.last_seq, chosen.get("output_schema")
 
     async def items(self, *, growing: bool = False) -> AsyncGenerator[Item]:
-        """What happens in the turn, to its end: each item once it is over, and questions as they are asked.
+        """What happens in the turn, until its end: each item once it is finished, and questions as they are asked.
 
-        `growing`: items also as they begin, and again, with more, as they grow.
+        `growing`: also yield items when they begin, and again whenever they grow.
         """
         turn = _Turn(self._message_id)
         items: dict[str, s.AnyItem] = {}
@@ -186,7 +186,7 @@ class Conversation:
             await updates.aclose()
 
     async def result(self, *, on_question: OnQuestion | None = None) -> Result:
-        """Wait for the end of the turn. Raises `UnderstudyError` where it fails."""
+        """Wait for the end of the turn. Raises `UnderstudyError` if it fails."""
         seen: list[Item] = []
         async for item in self.items():
             seen.append(item)
@@ -214,15 +214,15 @@ class Conversation:
             after = page.last
 
     async def standing(self) -> Standing:
-        """How it stands: state, title, open questions."""
+        """Its current state, title and open questions."""
         return await self.backend.find(self.id)
 
     async def interrupt(self) -> bool:
-        """End the turn that runs, and wait until it is over. False where none runs."""
+        """End the running turn, and wait until it has ended. False if none runs."""
         return await self.backend.interrupt(self.id)
 
     async def undo(self, turn: str = "") -> tuple[str, ...]:
-        """Take back the patches of a turn, of the last one that changed files. The files that were taken back."""
+        """Undo the patches of a turn, by default the last one that changed files. Returns the files that were restored."""
         return await self.backend.undo(self.id, turn)
 
     async def fork(self, turn: str | None = None) -> "Conversation":
@@ -231,7 +231,7 @@ class Conversation:
         return Conversation(self.backend, standing.id, standing.last_seq, "")
 
     async def compact(self) -> None:
-        """Have the model sum up what was before."""
+        """Have the model summarize the past."""
         await self.backend.compact(self.id)
 
     async def rename(self, title: str) -> None:
@@ -241,12 +241,12 @@ class Conversation:
         await self.backend.archive(self.id, archived=archived)
 
     async def delete(self) -> None:
-        """For good."""
+        """Delete it for good."""
         await self.backend.delete(self.id)
 
 
 class _Turn:
-    """Which turn a message belongs to: the one that reads it."""
+    """Finds the turn that a message belongs to: the one that reads it."""
 
     def __init__(self, message_id: str) -> None:
         self._message_id = message_id
@@ -254,7 +254,7 @@ class _Turn:
         self._read: str | None = None
 
     def shows(self, item: s.AnyItem) -> bool:
-        """Nothing before the message."""
+        """Hides items before the message."""
         if isinstance(item, s.UserMessage) and self._message_id in ("", item.message_id):
             self._message_id = item.message_id
             self._recorded = item.turn
@@ -263,12 +263,12 @@ class _Turn:
         return self._recorded is not None
 
     def is_over(self, end: s.TurnEnd) -> bool:
-        """A turn that completed without reading it leaves it to the next."""
+        """A turn that completed without reading the message leaves it to the next."""
         return end.turn == self._read or (end.turn == self._recorded and end.status != "done")
 
 
 def _grown(items: dict[str, s.AnyItem], update: s.Update) -> s.AnyItem | None:
-    """The item that an update is about, as it is now."""
+    """The updated item."""
     if update.item is not None:
         if update.item.status == "running":
             items[update.item.id] = update.item
@@ -298,12 +298,12 @@ async def _answer(question: Question, on_question: OnQuestion | None) -> None:
 
 
 def _plain(choices: Mapping[str, Any]) -> dict[str, Any]:
-    """As JSON has it."""
+    """As JSON values."""
     return {name: str(value) if isinstance(value, Path) else value for name, value in choices.items() if value is not None}
 
 
 def _local(home: str | Path | None) -> Backend:
-    from understudy.library.local import LocalBackend  # the engine is not needed to ask a server
+    from understudy.library.local import LocalBackend  # asking a server does not need the engine
 
     return LocalBackend(None if home is None else str(home))
 

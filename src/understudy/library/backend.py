@@ -1,4 +1,4 @@
-"""What the library asks of wherever the agent runs."""
+"""What the library needs of an agent, wherever that runs."""
 
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Protocol
@@ -9,7 +9,7 @@ from understudy.servers.rest.shapes import Conversation, Rows
 
 
 class Backend(Protocol):
-    """Every method raises `UnderstudyError`. Choices are the members that REST takes, by their names."""
+    """Every method raises `UnderstudyError`. Choices have the names that they have in REST."""
 
     async def open(self) -> None: ...
 
@@ -22,15 +22,15 @@ class Backend(Protocol):
     async def rows(self, limit: int, cursor: str | None) -> Rows: ...
 
     async def send(self, conversation: str, text: str, mode: str, choices: Mapping[str, Any]) -> str:
-        """The id of the message."""
+        """Returns the id of the message."""
         ...
 
     def updates(self, conversation: str, after: int) -> AsyncGenerator[Update]:
-        """All that happens after that record, and on as it happens."""
+        """All that happened after that record, and then what happens next."""
         ...
 
     async def items(self, conversation: str, after: int) -> Items:
-        """A page of them."""
+        """A page of items."""
         ...
 
     async def decide(self, conversation: str, call_id: str, decision: Decision, word: str, mark: float) -> None: ...
@@ -40,7 +40,7 @@ class Backend(Protocol):
     async def interrupt(self, conversation: str) -> bool: ...
 
     async def undo(self, conversation: str, turn: str) -> tuple[str, ...]:
-        """The files that were taken back."""
+        """Returns the files that were restored."""
         ...
 
     async def fork(self, conversation: str, turn: str | None) -> Conversation: ...

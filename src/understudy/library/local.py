@@ -33,7 +33,7 @@ from understudy.servers.rest.rows import ListQuery, conversation_of, list_rows
 from understudy.servers.rest.shapes import Conversation, Rows
 from understudy.store.lookup import find_id
 
-MOST_WAITING = 1000  # updates that a program has not taken yet; what comes then is read again from the log
+MOST_WAITING = 1000  # updates that a program has not taken yet; beyond that, they are read from the log again
 PAGE = 1000
 
 
@@ -165,7 +165,7 @@ class LocalBackend:
 
 
 class _Watcher(QuietViewer):
-    """Keeps what happens until the program takes it. Also the way to it, which may be slow (`Outlet`)."""
+    """Keeps updates until the program takes them. Also serves as the viewer's `Outlet`, which may be slow."""
 
     can_answer = True
 
@@ -215,7 +215,7 @@ class _Watcher(QuietViewer):
 
 
 def _read(given: Mapping[str, Any], kind: type[Any]) -> Any:
-    """As REST reads a body. Raises `UnderstudyError` that names the member."""
+    """Validates as REST does. Raises `UnderstudyError` that names the member."""
     try:
         return msgspec.convert(given, kind)
     except msgspec.ValidationError as error:
@@ -224,7 +224,7 @@ def _read(given: Mapping[str, Any], kind: type[Any]) -> Any:
 
 @contextmanager
 def _told() -> Generator[None]:
-    """Whatever the engine raises, as a program over HTTP would be told it."""
+    """Turns the engine's errors into those that a program gets over HTTP."""
     try:
         yield
     except UnderstudyError:

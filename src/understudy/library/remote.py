@@ -17,10 +17,10 @@ from understudy.servers.items.shapes import Items, Update
 from understudy.servers.rest.shapes import Accepted, Conversation, Done, Renamed, Rows, Stopped, Undone
 
 ANSWER_SECONDS = 60.0
-SILENCE_SECONDS = 60.0  # of a stream: the server sends a sign of life more often
+SILENCE_SECONDS = 60.0  # of a stream: the server sends something more often than that
 MOST_ANSWER = 64 * 2**20
 MOST_FRAME = 64 * 2**20
-TRIES = 8  # to come back to a stream that was cut, before it is given up
+TRIES = 8  # attempts to reconnect a broken stream before giving up
 FIRST_PAUSE = 0.2
 PAGE = 1000
 
@@ -146,7 +146,7 @@ class RemoteBackend:
     # -- streams
 
     async def updates(self, conversation: str, after: int) -> AsyncGenerator[Update]:
-        """Comes back where the stream was cut, with the place that it had come to."""
+        """Reconnects a broken stream at the place where it broke."""
         place: str | None = None
         tries = 0
         while True:

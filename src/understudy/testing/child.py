@@ -64,7 +64,7 @@ class Child:
         self._readers = [asyncio.create_task(self._read_lines(errors)), errors]
 
     def write(self, data: bytes) -> None:
-        """Queue bytes for the process. One that has died takes them in silence: `on_end` tells of it."""
+        """Queue bytes for the process. If it has died they are dropped, and `on_end` reports that."""
         self.stdin.write(data)
 
     async def drain(self) -> None:
@@ -87,7 +87,7 @@ class Child:
             raise AssertionError(found) from None
 
     def kill_now(self) -> None:
-        """SIGKILL, without waiting for what comes of it."""
+        """SIGKILL, without waiting for the end."""
         self._ended_by_us = True
         if self._process is not None and self._process.returncode is None:
             with suppress(ProcessLookupError):

@@ -30,7 +30,7 @@ class FrameChecker:
         self._asked: dict[str | int, str] = {}
 
     def sent(self, message: Mapping[str, Any]) -> None:
-        """Remember what was asked, to know what an answer has to look like."""
+        """Remember the request, to know what its answer must look like."""
         if "method" in message and "id" in message:
             self._asked[message["id"]] = message["method"]
 

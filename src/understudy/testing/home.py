@@ -17,7 +17,7 @@ _KEPT = ("PATH", "PYTHONPATH", "LANG", "TMPDIR", "COVERAGE_PROCESS_START")  # wi
 
 
 def provider_settings(model: ScriptedModel | str, wire: Wire = "chat") -> dict[str, Any]:
-    """Settings that make `model` (or its URL) the model: full access, no questions, no retries. A test adds what it is about."""
+    """Settings for using `model` (or its URL): full access, no questions, no retries. A test adds its own."""
     provider = "model_providers.mock"
     return {
         "model": "mock-model",
@@ -46,15 +46,15 @@ def _toml(value: Any) -> str:
             return "[" + ", ".join(_toml(inner) for inner in cast(list[Any], value)) + "]"
         case os.PathLike():
             return _toml(os.fspath(cast(os.PathLike[str], value)))
-        case _:  # JSON spells these as TOML does, but for one character
+        case _:  # JSON and TOML write these alike, except for one character
             return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 class CodexHome:
-    """A folder that a server takes for `~/.codex`, with a config.toml for `model` in it.
+    """A folder that a server uses as `~/.codex`, with a config.toml for `model` in it.
 
-    `config` adds to the settings or replaces them. Without both, a config.toml that is there stays as it is. The folder around it
-    is the server's `HOME`. Kept between two servers, it holds their conversations.
+    `config` adds to the settings or replaces them. Without both, an existing config.toml stays as it is. The folder's parent is the
+    server's `HOME`. If it is used for a second server, that finds the conversations of the first.
     """
 
     def __init__(
@@ -72,7 +72,8 @@ class CodexHome:
             write_config(self.path / "config.toml", settings)
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
-        """For a server on this home: little of our own, since a test must not depend on keys or proxies that happen to be set."""
+        """For a server on this home: few variables of our own, because a test must not depend on keys or proxies that happen to
+        be set."""
         kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
         ours = [name for name in tuple(os.environ) if name.startswith("UNDERSTUDY_")]  # another thread may set and unset others
         kept |= {name: os.environ[name] for name in ours}

@@ -1,4 +1,4 @@
-"""A program that is spoken to in lines, driven from a test: for front doors that do not speak MCP."""
+"""Drives a program that reads and writes lines from a test: for front doors that do not speak MCP."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class LineProcess:
         self._watched = Watched(wait_seconds)
         self._given = 0
         self.lines: list[str] = []  # all that the program has written, without line ends
-        self.exit_code: int | None = None  # once the block is left
+        self.exit_code: int | None = None  # set when the block is left
         self._child = Child(
             command,
             cwd=cwd,
@@ -56,7 +56,7 @@ class LineProcess:
         self._child.write(line.encode() + b"\n")
 
     async def next_line(self) -> str:
-        """The next line that was not handed out yet. Raises `ServerDied` if the program has gone without it."""
+        """The next line that was not returned yet. Raises `ServerDied` if the program ends without one."""
 
         def find() -> str | None:
             return self.lines[self._given] if len(self.lines) > self._given else None
@@ -66,7 +66,7 @@ class LineProcess:
         return line
 
     async def kill(self) -> None:
-        """SIGKILL, as a machine that loses power would."""
+        """SIGKILL, like a power failure."""
         await self._child.kill()
 
     def _take(self, line: bytes) -> None:

@@ -1,4 +1,4 @@
-"""A model provider for tests: real HTTP on loopback, the wires of OpenAI and Anthropic, answers from a script in their order."""
+"""A model provider for tests: real HTTP on loopback, the wires of OpenAI and Anthropic, answers from a script in order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Outcome = Literal["answering", "answered", "dropped"]
 
 @dataclass
 class ReceivedRequest:
-    """What the model was asked, and how far its answer has come."""
+    """A request to the model, and the progress of its answer."""
 
     path: str
     headers: Mapping[str, str]  # names in lower case
@@ -29,19 +29,19 @@ class ReceivedRequest:
 
 
 class _Unreadable(Exception):
-    """What was sent is no HTTP request with a JSON body."""
+    """It is not an HTTP request with a JSON body."""
 
 
 class _Gone(Exception):
-    """The client closed its connection before the answer was over."""
+    """The client closed its connection before the end of the answer."""
 
 
 class ScriptedModel:
-    """Serves `script`; leaving the block fails if it was not used up or more was asked for.
+    """Serves `script`; leaving the block fails if the model was asked more or less often than the script has answers.
 
-    In place of a script there may be a function that answers each request; it is called as often as the model is asked. `url` is
-    what a provider's `base_url` should be. `requests` holds the decoded bodies received so far, `received` their headers too.
-    All wires are served at once: the path of a request tells which one it speaks.
+    Instead of a script, a function may answer each request; it is called as often as the model is asked. `url` is for a provider's
+    `base_url`. `requests` contains the decoded bodies received so far, `received` also their headers. All wires are served at the
+    same time: a request's path tells its wire.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class ScriptedModel:
 
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator[None]:
-        """Serve without an opinion on how much of the script is used: for a test that compares `received` itself."""
+        """Serve without checking how much of the script is used: for a test that compares `received` itself."""
         await self.__aenter__()
         try:
             yield
@@ -87,7 +87,7 @@ class ScriptedModel:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self.kill()
         if kind is not None:
-            return  # the test has failed already; what is left of the script is a consequence
+            return  # the test has failed already, so the rest of the script does not matter
         if self._unexpected:
             raise AssertionError(f"the model was asked more often than its script has answers: {self._unexpected}")
         if left := self._script[self._next :]:
@@ -106,7 +106,7 @@ class ScriptedModel:
             await asyncio.sleep(0)  # the transports close in the next round of the loop
 
     def release(self) -> None:
-        """Let every stream that waits at `HOLD` go on, now and later."""
+        """Let every stream that waits at `HOLD` continue, now and later."""
         self._released.set()
 
     async def next_request(self, count: int) -> ReceivedRequest:
@@ -115,7 +115,7 @@ class ScriptedModel:
         return self.received[count - 1]
 
     async def outcome(self, count: int) -> Outcome:
-        """How the answer to the `count`-th request (from 1) ended: to the end, or the client left."""
+        """How the answer to the `count`-th request (from 1) ended: complete, or because the client left."""
         request = await self.next_request(count)
         await self._watched.until(lambda: request.outcome != "answering" or None, f"the end of answer {count} of the model")
         return request.outcome
@@ -204,7 +204,7 @@ class ScriptedModel:
 
 
 class _Line:
-    """One connection, while an answer is written to it."""
+    """A connection to which an answer is being written."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -221,7 +221,7 @@ class _Line:
         self._head(200, {"Content-Type": "text/event-stream", "Transfer-Encoding": "chunked"})
 
     def event(self, data: str, *, named: str | None = None) -> None:
-        """Anthropic's own client goes by the event's name; others by its data."""
+        """Anthropic's own client uses the event's name; others use its data."""
         text = (f"event: {named}\n" if named else "").encode() + f"data: {data}\n\n".encode()
         self._writer.write(b"%x\r\n%b\r\n" % (len(text), text))
 
@@ -233,7 +233,7 @@ class _Line:
         await self._writer.drain()
 
     async def wait(self, seconds: float | None) -> None:
-        """Raises `_Gone` if the client leaves meanwhile. It sends nothing while it waits for an answer, so a read tells."""
+        """Raises `_Gone` if the client leaves meanwhile: it sends nothing while it waits, so a read notices that."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._reader.read(1)

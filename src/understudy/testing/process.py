@@ -142,7 +142,7 @@ class McpProcess:
 
     @property
     def frame_faults(self) -> list[str]:
-        """What is wrong, by JSON-RPC or MCP, with frames received so far."""
+        """Violations of JSON-RPC or MCP in the frames received so far."""
         return self._checker.faults if self._checker else []
 
     def assert_frames_are_right(self) -> None:
@@ -151,7 +151,7 @@ class McpProcess:
             raise AssertionError("frames that a client may refuse:\n" + "\n".join(self.frame_faults))
 
     async def start(self) -> None:
-        """Start the process without a word to it; entering the block does this and `initialize`."""
+        """Start the process without sending anything; entering the block does this and `initialize`."""
         home = self._prepare()
         child = Child(
             self._command,
@@ -189,7 +189,7 @@ class McpProcess:
     # to the server
 
     async def send(self, message: Mapping[str, Any]) -> None:
-        """Send a message as it is, and wait until the server can take more."""
+        """Send a message as it is, and wait until the server can accept more."""
         self._write(message)
         await self.child.drain()
 
@@ -205,7 +205,7 @@ class McpProcess:
         self.child.write(json.dumps(message).encode() + b"\n")
 
     def request(self, method: str, params: Mapping[str, Any] | None = None, *, request_id: int | str | None = None) -> Call:
-        """Send a request; the answer is there for whoever awaits the call, now or later."""
+        """Send a request; await the call, now or later, to get the answer."""
         if request_id is None:
             request_id = self._next_id
             self._next_id += 1
@@ -260,7 +260,7 @@ class McpProcess:
         return frame["result"]
 
     async def next_request(self, method: str | None = None) -> dict[str, Any]:
-        """The next request of the server that was not handed out yet."""
+        """The server's next request that was not returned yet."""
 
         def find() -> dict[str, Any] | None:
             return self._requests[self._requests_given] if len(self._requests) > self._requests_given else None
@@ -272,7 +272,7 @@ class McpProcess:
         return request
 
     async def next_question(self) -> Question:
-        """The next approval question that was not handed out yet."""
+        """The next approval question that was not returned yet."""
         return self._question(await self.next_request(ASKED))
 
     @property
@@ -311,7 +311,7 @@ class McpProcess:
         return await self._watched.until(find, f"event {count} of type {kind}")
 
     async def wait_for_frame(self, fits: Callable[[dict[str, Any]], bool], wish: str, start: int = 0) -> dict[str, Any]:
-        """The first frame from `start` on that `fits`."""
+        """The first frame, from `start` on, for which `fits` is true."""
 
         def find() -> dict[str, Any] | None:
             return next((frame for frame in self.frames[start:] if fits(frame)), None)
@@ -319,7 +319,7 @@ class McpProcess:
         return await self._watched.until(find, wish)
 
     async def until(self, find: Callable[[], T | None], wish: str, seconds: float | None = None) -> T:
-        """What `find` gives, once it gives something; it is tried again whenever the server has sent something."""
+        """What `find` returns, once that is not None; it is called again whenever the server has sent something."""
         return await self._watched.until(find, wish, seconds)
 
     async def frames_until(self, count: int) -> None:
@@ -333,11 +333,11 @@ class McpProcess:
         return await self.child.close()
 
     async def kill(self) -> None:
-        """SIGKILL, as a machine that loses power would."""
+        """SIGKILL, like a power failure."""
         await self.child.kill()
 
     def kill_now(self) -> None:
-        """SIGKILL if the server runs, without waiting for what comes of it."""
+        """SIGKILL if the server runs, without waiting for the end."""
         if self._child is not None:
             self._child.kill_now()
 

@@ -29,7 +29,7 @@ class Question:
 
     @property
     def kind(self) -> str | None:
-        """`exec-approval`, `patch-approval` or `budget`; none for a question that is not codex's."""
+        """`exec-approval`, `patch-approval` or `budget`; None for a question that is not codex's."""
         return self.params.get("codex_elicitation")
 
     @property
@@ -76,7 +76,7 @@ class Question:
 
 
 def decision_result(decision: Decision) -> dict[str, Any]:
-    """As MCP has it, and beside it as clients of codex say it."""
+    """In MCP's form, and also in the form that clients of codex use."""
     action = _ACTIONS[decision]
     result: dict[str, Any] = {"action": action, "decision": decision}
     return result | ({"content": {"decision": decision}} if action == "accept" else {})

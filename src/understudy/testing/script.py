@@ -1,8 +1,8 @@
-"""What a scripted model says, in words that know no wire.
+"""What a scripted model says, independent of the wire.
 
 A script is a list of answers, built with `say`, `slowly`, `deltas`, `reasoning` and `call` (joined with `+`), or one of `status`,
-`cut_after` and `hang`. A dict is an answer as it goes over the wire: `{"events": [...], "done": true}` streams these events,
-`{"status": 500, "body": "...", "headers": {...}}` refuses, and `"hang": seconds` in either waits first.
+`cut_after` and `hang`. A dict is an answer as the wire has it: `{"events": [...], "done": true}` streams these events, `{"status":
+500, "body": "...", "headers": {...}}` refuses, and `"hang": seconds` in either waits first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Wire = Literal["chat", "responses", "anthropic"]
 
 
 class Hold:
-    """Stands between two deltas: the stream waits there until `ScriptedModel.release`."""
+    """Between two deltas: the stream waits there until `ScriptedModel.release`."""
 
 
 HOLD = Hold()
@@ -39,7 +39,7 @@ class Thought:
     """A piece of reasoning."""
 
     text: str
-    raw: bool  # the model's own words; else a summary of them
+    raw: bool  # the model's own words; otherwise a summary
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class Answer:
-    """A whole answer. Two of them added are one answer with the parts of both."""
+    """A whole answer. The sum of two is one answer with the parts of both."""
 
     parts: tuple[Text | Thought | ToolCall, ...]
     usage: tuple[int, int] | None = None  # input and output tokens
@@ -100,7 +100,7 @@ def slowly(text: str, *, pause: float = 0.02, usage: tuple[int, int] | None = No
 
 
 def reasoning(text: str, *, raw: bool = False) -> Answer:
-    """Reasoning before the answer: a summary of it, or the model's own words where it is `raw`."""
+    """Reasoning before the answer: a summary of it, or with `raw` the model's own words."""
     return Answer((Thought(text, raw),))
 
 
@@ -116,7 +116,7 @@ def status(code: int, body: str | Mapping[str, Any] = "", headers: Mapping[str, 
 
 
 def cut_after(answer: Answer, *, abruptly: bool = False) -> Answer:
-    """The stream ends behind `answer` without saying that it is complete; `abruptly`: the connection is dropped."""
+    """The stream ends after `answer` without saying that it is complete; `abruptly`: the connection is dropped."""
     return replace(answer, ending="dropped" if abruptly else "cut")
 
 

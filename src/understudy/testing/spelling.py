@@ -1,4 +1,4 @@
-"""How each wire spells what a scripted model says."""
+"""What a scripted model says, in the form of each wire."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from understudy.testing.script import Answer, Hold, Step, Text, Thought, ToolCal
 
 
 def spell(answer: Answer, wire: Wire) -> Iterator[Step]:
-    """The events of an answer; what ends a whole stream (`[DONE]` on Chat) is the server's to add."""
+    """The events of an answer; the server adds the end of the stream (`[DONE]` on Chat)."""
     match wire:
         case "chat":
             return _spell_chat(answer)

@@ -1,4 +1,4 @@
-"""Waiting for something to become true, with a bound: nothing in a test may wait for ever."""
+"""Waits, with a limit, for something to become true: nothing in a test may wait for ever."""
 
 import asyncio
 import os
@@ -7,13 +7,13 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-WAIT_SECONDS = float(os.environ.get("UNDERSTUDY_TEST_WAIT", "20"))  # a wait that is fulfilled costs no more
+WAIT_SECONDS = float(os.environ.get("UNDERSTUDY_TEST_WAIT", "20"))  # a high limit costs nothing if the wait succeeds
 
 
 class Watched:
-    """Something that changes, and those who wait for it to become as they wish.
+    """Something that changes, and those who wait for a certain state.
 
-    A wait has the bound of `seconds`, or of `WAIT_SECONDS` where it is left out.
+    A wait is limited to `seconds`, by default to `WAIT_SECONDS`.
     """
 
     def __init__(self, seconds: float | None = None) -> None:
@@ -22,16 +22,16 @@ class Watched:
         self._failure: BaseException | None = None
 
     def change(self) -> None:
-        """Let those who wait look again."""
+        """Let waiters look again."""
         self._changed.set()
 
     def fail(self, failure: BaseException) -> None:
-        """From here on a wait that is not fulfilled raises `failure`, at once."""
+        """From here on, a wait that does not succeed raises `failure` at once."""
         self._failure = failure
         self._changed.set()
 
     async def until(self, find: Callable[[], T | None], wish: str, seconds: float | None = None) -> T:
-        """What `find` gives once it gives something. Raises `AssertionError` that names the wish when time is up."""
+        """What `find` returns, once that is not None. Raises `AssertionError` that names `wish` when time is up."""
         seconds = self.seconds if seconds is None else seconds
         deadline = asyncio.get_running_loop().time() + seconds
         while True:
