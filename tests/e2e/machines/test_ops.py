@@ -178,7 +178,7 @@ async def test_folders_and_settings_are_changed_and_earlier_messages_gone_back_t
 
 @pytest.mark.slow
 async def test_a_summary_is_made_and_words_are_found_through_a_front(tmp_path: Path) -> None:
-    script = [say("a xylophone"), say("the summary"), say("after it")]
+    script = [say("a xylophone"), say("the summary"), say("after it"), say("another summary")]
     async with machines(tmp_path, script, workers=("a",), fronts=("x", "y")) as those:
         x, y = await those.client("x"), those.rest("y")
         work = str(those.work("w"))
@@ -190,5 +190,7 @@ async def test_a_summary_is_made_and_words_are_found_through_a_front(tmp_path: P
         await stream.until("task_complete")
         assert content(await x.result("codex-reply", {"threadId": name, "prompt": "more"})) == "after it"
         assert "the summary" in str(those.model.requests[2])
+        summed_up = (await x.result("conversationCompact", {"conversation_id": name}))["structuredContent"]
+        assert summed_up["status"] == "ok", "it is waited for, as where there is one machine"
         found = await x.result("conversationsSearch", {"query": "xylophone"})
         assert found["structuredContent"]["hits"][0]["conversation_id"] == name

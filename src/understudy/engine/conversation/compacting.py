@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from understudy.engine.conversation.conversation import Conversation
 from understudy.engine.log.broadcast import LiveEntry
@@ -9,7 +10,9 @@ from understudy.engine.viewers.following import Following
 from understudy.engine.viewers.viewer import QuietViewer
 from understudy.errors import AgentError
 from understudy.protocol.ops import Accepted, Compact
-from understudy.protocol.records import Compacted, TurnEnded
+from understudy.protocol.records import Compacted, TurnEnded, TurnStarted
+
+BEGIN_SECONDS = 10.0  # for the worker of another host
 
 
 class Compacting(QuietViewer):
@@ -17,6 +20,7 @@ class Compacting(QuietViewer):
 
     def __init__(self) -> None:
         self.turn: str | None = None
+        self._begun = asyncio.Event()  # a turn for a summary
         self._record: Compacted | None = None
         self._over: asyncio.Future[Compacted] = asyncio.get_running_loop().create_future()
         self._over.add_done_callback(lambda over: over.cancelled() or over.exception())  # the asker may have left
@@ -28,10 +32,19 @@ class Compacting(QuietViewer):
         """The finished compaction. Raises `AgentError` with the reason if there is none."""
         return await asyncio.shield(self._over)
 
+    async def until_begun(self, seconds: float) -> None:
+        """On another host; `turn` is None if no turn was begun for it within this time."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._begun.wait()
+
     def entry(self, live: LiveEntry) -> None:
+        record = live.entry.record
+        if self.turn is None and isinstance(record, TurnStarted) and record.compacts:
+            self.turn = live.entry.turn
+            self._begun.set()
         if self.turn is None or live.entry.turn != self.turn or self._over.done():
             return
-        record = live.entry.record
         if isinstance(record, Compacted):
             self._record = record
         elif isinstance(record, TurnEnded):
@@ -52,7 +65,10 @@ async def begin_compacting(conversation: Conversation, submit: Callable[[Compact
     following.go_live()
     try:
         accepted = await submit(Compact())
-        compacting.turn = None if accepted.joined else accepted.turn
+        if accepted.posted:
+            await compacting.until_begun(BEGIN_SECONDS)
+        else:
+            compacting.turn = None if accepted.joined else accepted.turn
     finally:
         if compacting.turn is None:
             following.stop()

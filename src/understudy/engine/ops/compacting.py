@@ -33,7 +33,8 @@ class Compacting(Way[Compact]):
             if shell.is_on_another_host and shell.state.turn is None and not shell.state.history.can_be_summed_up:
                 raise BadRequest(NOTHING_TO_COMPACT) from None
             shell.post(op)
-            return Accepted(turn=shell.state.turn or "", joined=True)
+            begins_there = shell.is_on_another_host and shell.state.turn is None
+            return Accepted(turn=shell.state.turn or "", joined=True, posted=begins_there)
         if inbox is Inbox.HAS_LETTERS and await shell.begin_with_letters():
             return _by_running_turn(shell)
         turn, resumed = await shell.begin_compaction(op.by)
