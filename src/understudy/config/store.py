@@ -39,7 +39,7 @@ WORKSPACE_MB = 4096
 
 
 class WorkspaceSettings(msgspec.Struct, frozen=True):
-    """About workspaces that are made for a conversation."""
+    """How workspaces are made for conversations."""
 
     folder: Path  # in which they are made
     snapshots: str | None = None  # a repository, by its address or path; None: they are not saved

@@ -196,7 +196,7 @@ PRICES = {
 
 
 def own_prices(tables: Mapping[str, Mapping[str, float]]) -> dict[str, Price]:
-    """The user's own, from [understudy.prices]."""
+    """Prices that the user has set in [understudy.prices]."""
     return {model: Price(table["input"], table.get("cached"), table["output"]) for model, table in tables.items()}
 
 

@@ -52,7 +52,7 @@ class Judge:
         return Placement(path, "outside", f"{path} is outside of the writable directories")
 
     def masked_by(self, path: str) -> str | None:
-        """The masked path that this path is, is inside, or (as a file) would take the place of a folder above."""
+        """The masked path that this path is or is inside; or a masked path below it, in whose way a file here would be."""
         return _meeting(self._masked, _names(path))
 
     def _protected_by(self, path: str) -> str | None:
@@ -79,7 +79,7 @@ def _spelled(entries: Iterable[str]) -> _Spelled:
 
 
 def _meeting(entries: _Spelled, names: tuple[str, ...]) -> str | None:
-    """The entry that the path is inside, or a folder of which it would replace as a file."""
+    """The entry that the path is inside; or an entry below the path, which would lose its folder if the path were a file."""
     for entry, parts in entries:
         shorter = min(len(names), len(parts))
         if names[:shorter] == parts[:shorter]:

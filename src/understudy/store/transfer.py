@@ -132,7 +132,7 @@ def with_id(imported: Imported, conversation_id: ConversationId) -> Imported:
 
 
 def without_permissions(imported: Imported) -> Imported:
-    """Without what a file from somewhere else must not decide: how commands are confined, where, what is approved already, and what
+    """Without what another person's file must not decide: how and where commands are confined, what is approved already, and what
     an undo writes.
     """
     unpinned = tuple(_with_record(entry, _unpinned(entry.record)) for entry in imported.entries)
@@ -147,7 +147,7 @@ def without_permissions(imported: Imported) -> Imported:
 
 
 def in_folder(imported: Imported, cwd: str) -> Imported:
-    """The same, belonging to another folder from its first record on."""
+    """The same conversation, in another folder from its first record on."""
 
     def moved(record: Record) -> Record:
         if isinstance(record, Opened):
@@ -167,7 +167,7 @@ def _in_folder(overrides: Overrides, cwd: str) -> Overrides:
 
 
 def _with_message(record: Record, change: Callable[[UserMessage], UserMessage]) -> Record:
-    """A message counts wherever a record has it: one that was accepted, or one that is queued for a turn of its own."""
+    """Change the message in any kind of record: an accepted message, or one queued for a turn of its own."""
     match record:
         case UserMessage():
             return change(record)
@@ -179,13 +179,13 @@ def _with_message(record: Record, change: Callable[[UserMessage], UserMessage]) 
 
 
 def _renamed(record: Record, conversation_id: str) -> Record:
-    """It belongs to whoever imports it."""
+    """With the new id. It belongs to the local user, who imports it."""
     changed = isinstance(record, Opened)
     return msgspec.structs.replace(record, conversation_id=conversation_id, owner=LOCAL_NAME) if changed else record
 
 
 def _unpinned(record: Record) -> Record:
-    """Places are pinned by what stood there on one machine; here they are pinned anew."""
+    """Without pins: they identify folders of another machine, and are made again on this one."""
     if isinstance(record, Opened):
         return msgspec.structs.replace(record, pins=None)
     if isinstance(record, WorkspaceMoved):
@@ -194,7 +194,7 @@ def _unpinned(record: Record) -> Record:
 
 
 def _without_undo(record: Record) -> Record:
-    """An undo writes what the log says that a file held, also where only an approval let the patch write: a forged log has both."""
+    """An undo writes old content from the log, even where the patch needed an approval; a forged log could contain both."""
     if isinstance(record, PatchEnded) and (record.files or record.folders):
         return msgspec.structs.replace(record, files=None, folders=())
     return record
@@ -219,7 +219,7 @@ def _harmless_message(message: UserMessage) -> UserMessage:
 
 
 def _plain(overrides: Overrides) -> Overrides:
-    """A workspace would name what is cloned to where, and commands that are run in it."""
+    """Without the workspace, which would say what to clone where, and which commands to run in it."""
     return msgspec.structs.replace(overrides, approval_policy=None, sandbox=None, config=None, profile=None, workspace=None)
 
 

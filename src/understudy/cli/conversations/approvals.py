@@ -205,7 +205,7 @@ async def _typed(console: Any, watcher: _Closing, asked: OpenQuestion) -> Decide
 
 
 async def _decision(console: Any, watcher: _Closing, asked: OpenQuestion) -> Decide | Literal["left", "closed"] | None:
-    """None: it stays open."""
+    """The person's decision; None if the question stays open."""
     while True:
         console.print(PROMPT, end="", soft_wrap=True, markup=False, highlight=False)
         console.file.flush()

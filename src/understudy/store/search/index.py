@@ -201,7 +201,7 @@ class Index:
                 return file
             file.close()
         except PermissionError:
-            pass  # the folder is ours: another one may be put in its place
+            pass  # we own the folder, so we can put another file in its place
         except sqlite3.DatabaseError as error:
             if not _is_damaged(error):
                 raise
@@ -224,7 +224,7 @@ class Index:
         return StoreError(f"conversation store: {self._path}: {error.strerror}")
 
     def _lost(self, error: sqlite3.Error | None = None) -> IndexLost:
-        """What stands at its name may be another process's new one; if it is what is left of ours, it is of no use."""
+        """Stop using the file. Remove it if it is ours and was cut short; another process may have put a new one in its place."""
         cut = self._file is not None and self._file.stands_there
         self._let_go()
         if cut:
@@ -247,13 +247,13 @@ class Index:
 
 
 def _is_damaged(error: sqlite3.Error) -> bool:
-    """Or so odd that it is better made anew, as where somebody has emptied it."""
+    """Whether the file is damaged, or so odd that it should be rebuilt, for example because somebody has emptied it."""
     name = getattr(error, "sqlite_errorname", "")
     return name.startswith(_DAMAGES) or (name == "SQLITE_ERROR" and "no such table" in str(error))
 
 
 def _bring_up(file: IndexFile, log: LogReader, conversation: int, standing: Standing | None, room: int) -> tuple[Done | None, int]:
-    """None where there is more to do with it; and how many characters it took."""
+    """Returns None if more steps are needed, and how many characters this one took."""
     known = file.indexed(conversation)
     if standing is None or not _goes_on(log, conversation, known):
         if file.forget(conversation):
@@ -263,7 +263,7 @@ def _bring_up(file: IndexFile, log: LogReader, conversation: int, standing: Stan
 
 
 def _goes_on(log: LogReader, conversation: int, known: Indexed) -> bool:
-    """Whether the log still is what was indexed of it: a store may have been replaced by an older one."""
+    """Whether the log still has what was indexed: a store may have been replaced by an older one."""
     return known.upto == 0 or log.digest_of(conversation, known.upto) == known.digest
 
 
@@ -291,7 +291,7 @@ def _add(
 
 
 def _page(places: Iterator[Place], log: LogReader, wanted: Wanted, question: Question, mask: Mask) -> Found:
-    """A page is bounded by what was looked at, too: with a filter that fits few of many, the next one goes on."""
+    """A page is also limited by how many texts were looked at: if a filter matches few of them, the next page continues."""
     hits: list[Hit] = []
     last: Place | None = None
     for looked_at, place in enumerate(places):
@@ -305,7 +305,7 @@ def _page(places: Iterator[Place], log: LogReader, wanted: Wanted, question: Que
 
 
 def _hit(place: Place, log: LogReader, wanted: Wanted, question: Question, mask: Mask) -> Hit | None:
-    """What is shown is read in the log, and so is whose it is: the index only says where to look."""
+    """The shown text and the owner are read from the log; the index only says where to look."""
     standing = log.standing(place.conversation)
     if standing is None or (wanted.owner is not None and standing.owner != wanted.owner):
         return None
