@@ -131,7 +131,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     events: EventMethods
     thread_in_text: bool
     report: ReportKind
-    task_seconds: float  # for calls that clients may run as tasks; 0: calls never become tasks
+    task_seconds: float  # for so long a client can ask for a task; 0: calls never become tasks
     budget: Budget  # of a conversation
     call_budget: Budget  # of each call
     command_seconds: int  # for a command that the model does not limit itself
