@@ -93,8 +93,9 @@ def _install(wheel: Path, site: Path, minor: int, python: Path) -> None:
 
 def _environment(tree: Path, site: Path, minor: int) -> None:
     """As the module `venv` makes one, in the place where it will be."""
-    for left_over in (site / "bin", *site.glob("*.dist-info/RECORD"), *site.glob("*.dist-info/direct_url.json")):
-        shutil.rmtree(left_over) if left_over.is_dir() else left_over.unlink()
+    of_libraries = [path for pattern in ("*/tests", "*/benchmarks", "**/*.pyx", "**/*.pxd") for path in site.glob(pattern)]
+    for left_over in (site / "bin", *site.glob("*.dist-info/RECORD"), *site.glob("*.dist-info/direct_url.json"), *of_libraries):
+        shutil.rmtree(left_over) if left_over.is_dir() else left_over.unlink(missing_ok=True)
     root = tree / PLACE
     shutil.move(site / "share", root / "share")
     (root / "pyvenv.cfg").write_text(f"home = /usr/bin\ninclude-system-site-packages = false\nversion = 3.{minor}\n")
