@@ -2,7 +2,6 @@
 
 LEFT_OUT = {
     # files that are deleted, damaged, or cannot grow
-    "tests/e2e/http/test_short_ids.py",  # to be looked into: it fails on a database since servers have hosts
     "tests/e2e/test_store_taken_away.py",
     "tests/e2e/test_one_damaged_conversation.py",
     "tests/e2e/test_failed_writes_at_doors.py",

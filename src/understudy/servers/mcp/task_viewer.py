@@ -135,7 +135,7 @@ class TaskViewer(CallViewer):
         self._questions[question.call_id] = question
         if self.handle.open_question(question.call_id) != question or not self.handle.facts.runs_here:
             return  # already answered, or the process that runs the turn handles it
-        if not self.handle.can_be_answered():
+        if not (self.following.can_answer or self.handle.can_be_answered()):  # it may be reading, and not follow yet
             self.handle.deny_unasked(question.call_id, self._why_nobody(), turn)
 
     def _why_nobody(self) -> str:
