@@ -58,6 +58,12 @@ def _other_user() -> pwd.struct_passwd | None:
     return None
 
 
+def _ends_with_us() -> list[str]:
+    """Words before a command that end it with this process, however that ends."""
+    setpriv = shutil.which("setpriv")
+    return [] if setpriv is None else [setpriv, "--pdeathsig", "QUIT"]
+
+
 class Server:
     """Runs until it is stopped, as a user that is not root."""
 
@@ -88,7 +94,7 @@ class Server:
 
     def start(self) -> None:
         settings = [word for name, value in self._settings.items() for word in ("-c", f"{name}={value}")]
-        command = [str(_program("postgres")), "-D", str(self.data), "-k", str(self.folder), *settings]
+        command = [*_ends_with_us(), str(_program("postgres")), "-D", str(self.data), "-k", str(self.folder), *settings]
         with open(self.folder / "log", "ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, **self._rights())  # pyright: ignore
         self._wait_until_ready()

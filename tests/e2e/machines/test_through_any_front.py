@@ -28,7 +28,8 @@ async def test_conversations_are_spread_over_hosts_and_gone_on_with_through_any_
         assert len(listed) == 4
 
 
-def test_roles_are_refused_with_a_reason_where_they_cannot_be_had(tmp_path: Path) -> None:
+async def test_roles_are_refused_with_a_reason_where_they_cannot_be_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("UNDERSTUDY_STORE_URL_FILE", raising=False)  # with a database they can be had
     (tmp_path / "home").mkdir()
     program = Program(tmp_path / "home", tmp_path)
     for words, reason in (
@@ -36,7 +37,7 @@ def test_roles_are_refused_with_a_reason_where_they_cannot_be_had(tmp_path: Path
         (("serve", "--host-name", "a b"), "`--host-name a b` should be a name of letters"),
         (("workers",), "`understudy.store.url` names none"),
     ):
-        refused = program.call(*words)
+        refused = await program.run_aside(*words)
         assert (refused.code, "Traceback" in refused.err) == (1, False)
         assert reason in refused.err
 
