@@ -152,6 +152,24 @@ async def test_a_tab_that_is_opened_in_the_middle_of_an_answer_has_all_of_it_onc
         await late.sees("Stopped.", late.timeline)
 
 
+async def test_what_changes_just_after_a_part_of_the_page_was_rendered_is_shown(tmp_path: Path) -> None:
+    """In that frame nothing watches yet: the effect that begins to comes after the frame."""
+    script = """async () => {
+        const { html, render } = await import("/page/app/preact.js");
+        const { Observed, useObserved } = await import("/page/app/state/observed.js");
+        const state = new Observed();
+        state.text = "before";
+        const Part = () => html`<p class="just-rendered">${useObserved(state).text}</p>`;
+        render(html`<${Part} />`, document.body.appendChild(document.createElement("div")));
+        state.text = "after";
+        state.changed();
+    }"""
+    async with browsing(tmp_path) as (_, chrome):
+        tab = await chrome.log_in()
+        await tab.page.evaluate(script)
+        await tab.sees("after", tab.page.locator(".just-rendered"))
+
+
 async def test_a_login_that_has_ended_is_told_and_another_one_is_offered(tmp_path: Path) -> None:
     async with browsing(tmp_path, [{"say": "Hello."}], config=FREE) as (server, chrome):
         tab = await chrome.log_in()

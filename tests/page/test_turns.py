@@ -92,9 +92,7 @@ async def test_an_answer_is_shown_as_it_grows_and_stays_when_it_is_finished(tmp_
 
 
 async def test_a_running_turn_is_steered_and_another_message_is_queued(tmp_path: Path) -> None:
-    # It prints again and again: what is printed just while the page opens the conversation is at times shown only with what follows
-    # (a known fault on a busy machine).
-    wait = {"command": ["bash", "-lc", "while [ ! -e go ]; do echo so far; sleep 0.2; done"]}
+    wait = {"command": ["bash", "-lc", "echo so far; while [ ! -e go ]; do sleep 0.05; done"]}
     answers = [[{"say": "I wait."}, {"call": "shell", "arguments": wait}], {"say": "Steered."}, {"say": "The queue is done."}]
     async with browsing(tmp_path, answers, config=FREE) as (server, chrome):
         tab = await chrome.log_in()

@@ -6,6 +6,7 @@ export class Observed {
   constructor() {
     this._watchers = new Set();
     this._due = false;
+    this.changes = 0; // how many there have been
   }
 
   watch(watcher) {
@@ -15,6 +16,7 @@ export class Observed {
 
   /** Something is different: shown in the next frame, or soon where the tab is hidden and there are no frames. */
   changed() {
+    this.changes += 1;
     if (this._due) return;
     this._due = true;
     const tell = () => {
@@ -30,9 +32,13 @@ export class Observed {
   }
 }
 
-/** Render the component again whenever the state changes. */
+/** Render the component again whenever the state changes, also between its first rendering and the effect that begins to watch. */
 export function useObserved(state) {
   const [, again] = useReducer((number) => number + 1, 0);
-  useEffect(() => state.watch(() => again()), [state]);
+  const rendered = state.changes;
+  useEffect(() => {
+    if (state.changes !== rendered) again();
+    return state.watch(() => again());
+  }, [state]);
   return state;
 }
