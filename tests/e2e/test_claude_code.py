@@ -332,6 +332,7 @@ async def test_what_the_model_wants_to_know_is_asked_by_a_form_and_the_turn_goes
         await scene.terminal.press(RIGHT, "◯ Blue: cold")
         await scene.terminal.press(DOWN, "❯ ◯ Blue: cold")
         await scene.terminal.press(ENTER, "✔ Colour: Blue: cold")
+        await scene.terminal.press(DOWN, "❯ * Name")
         await scene.terminal.press("Bob", "Name: Bob")
         await scene.accept()
         assert "Painted." in await scene.told(3)
@@ -343,6 +344,7 @@ async def test_a_question_that_is_declined_is_told_to_the_model_in_words(tmp_pat
     async with stage(over_pipes, tmp_path, PAINT, [BEGIN, text("started it"), text("saw it")]) as scene:
         await scene.begin()
         await scene.until_form()
+        await scene.terminal.press(DOWN, "Instead of an option, or beside it")
         await scene.terminal.press(DOWN, "❯ * Name")
         await scene.decline()
         assert "Painted." in await scene.told(3)
@@ -358,12 +360,14 @@ async def test_an_answer_after_a_restart_goes_on_with_the_turn(tmp_path: Path) -
         await scene.kill()
         await scene.start()
         await scene.open_question()
-        await scene.terminal.press(RIGHT, "◯ Red: warm")
-        await scene.terminal.press(ENTER, "✔ Colour: Red: warm")
+        await scene.terminal.press(DOWN, "Instead of an option, or beside it")
+        await scene.terminal.press("Green", "in your own words: Green")
+        await scene.terminal.press(DOWN, "❯ * Name")
         await scene.terminal.press("Ann", "Name: Ann")
         await scene.accept()
         assert "Painted." in await scene.told(3)
-        assert "Ann" in told_to_model(scene.ours.requests[1], "c1")
+        answers = json.loads(told_to_model(scene.ours.requests[1], "c1"))["answers"]
+    assert answers == {"color": {"answers": ["Green"]}, "name": {"answers": ["Ann"]}}
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -21,6 +21,7 @@ COLOUR: dict[str, Any] = {
 }
 NAME: dict[str, Any] = {"id": "name", "header": "Name", "question": "What is it called?"}
 ASK = call("request_user_input", questions=[COLOUR, NAME])
+AGAIN = call("request_user_input", call_id="again", questions=[COLOUR, NAME])
 SCRIPT = [ASK, say("Painted.")]
 
 
@@ -36,12 +37,42 @@ async def test_an_mcp_client_is_asked_by_a_form_with_a_field_for_each_question(t
         assert "Colour: Which colour?" in params["message"]
         assert "1. Red: warm" in params["message"]
         properties = params["requestedSchema"]["properties"]
-        assert list(properties) == ["color", "name"]
+        assert list(properties) == ["color", "color_other", "name"]
         assert properties["color"]["enum"] == ["Red", "Blue"]
+        assert params["requestedSchema"]["required"] == ["name"]
         assert "enum" not in properties["name"]
         await client.respond(question, {"action": "accept", "content": {"color": "Blue", "name": "Bob"}})
         assert text_of(await call_) == "Painted."
         assert told(model.requests[1]) == {"color": {"answers": ["Blue"]}, "name": {"answers": ["Bob"]}}
+
+
+@pytest.mark.parametrize(
+    ("content", "answers"),
+    [
+        ({"color": "", "color_other": "Green, like grass"}, ["Green, like grass"]),
+        ({"color": "Red", "color_other": "but darker"}, ["Red", "but darker"]),
+        ({"color": "Red", "color_other": None}, ["Red"]),
+        ({"color": "Green"}, ["Green"]),  # from a client that takes words in the field itself
+    ],
+)
+async def test_a_form_takes_own_words_where_there_are_options(content: Any, answers: list[str], tmp_path: Path) -> None:
+    async with scene(SCRIPT, tmp_path, protocol_version="2025-11-25") as (model, client):
+        call_ = client.codex("paint it")
+        question = await client.next_request("elicitation/create")
+        await client.respond(question, {"action": "accept", "content": {**content, "name": "Bob"}})
+        assert text_of(await call_) == "Painted."
+        assert told(model.requests[1])["color"] == {"answers": answers}
+
+
+async def test_a_field_for_own_words_takes_no_name_of_a_question(tmp_path: Path) -> None:
+    other = {**NAME, "id": "color_other"}
+    async with scene([call("request_user_input", questions=[COLOUR, other]), say("Ok.")], tmp_path) as (model, client):
+        call_ = client.codex("paint it")
+        question = await client.next_request("elicitation/create")
+        assert list(question["params"]["requestedSchema"]["properties"]) == ["color", "color_other_", "color_other"]
+        await client.respond(question, {"action": "accept", "content": {"color_other_": "Green", "color_other": "Bob"}})
+        await call_
+        assert told(model.requests[1]) == {"color": {"answers": ["Green"]}, "color_other": {"answers": ["Bob"]}}
 
 
 @pytest.mark.parametrize(
@@ -114,7 +145,7 @@ async def test_a_task_waits_for_input_and_goes_on_with_it(tmp_path: Path) -> Non
                 pass
             assert (state["status"], state["statusMessage"]) == ("input_required", "asks: Which colour?")
             [(key, request)] = state["inputRequests"].items()
-            assert list(request["params"]["requestedSchema"]["properties"]) == ["color", "name"]
+            assert list(request["params"]["requestedSchema"]["properties"]) == ["color", "color_other", "name"]
             wrong = {key: {"action": "accept", "content": {"size": "XL"}}}
             assert "nobody asked `size`" in (await ask(3, "tasks/update", taskId=task["taskId"], inputResponses=wrong))["message"]
             right = {key: {"action": "accept", "content": {"color": "Red"}}}
@@ -127,7 +158,14 @@ async def test_a_task_waits_for_input_and_goes_on_with_it(tmp_path: Path) -> Non
 
 async def test_an_editor_is_asked_one_question_after_the_other_or_by_a_form(tmp_path: Path) -> None:
     size = {**COLOUR, "id": "size", "question": "Which size?"}
-    script = [call("request_user_input", questions=[COLOUR, size]), say("Painted."), ASK, say("Named.")]
+    script = [
+        call("request_user_input", questions=[COLOUR, size]),
+        say("Painted."),
+        ASK,
+        say("Named."),
+        AGAIN,
+        say("Painted again."),
+    ]
     async with ScriptedModel(script) as model:
         home = CodexHome(tmp_path / "user" / ".codex", model).path
         async with AcpClient(home, tmp_path) as editor:
@@ -147,4 +185,10 @@ async def test_an_editor_is_asked_one_question_after_the_other_or_by_a_form(tmp_
             assert question["method"] == "elicitation/create"
             editor.respond(question, {"action": "accept", "content": {"name": "Bob"}})
             await editor.answer(number)
+            number = editor.ask_prompt(session, "paint it again")
+            question = await editor.question(1)
+            assert list(question["params"]["requestedSchema"]["properties"]) == ["color", "color_other", "name"]
+            editor.respond(question, {"action": "accept", "content": {"color": "Red", "color_other": "but darker"}})
+            await editor.answer(number)
         assert "Not answered: color." in told_to_model(model.requests[3])
+        assert '"color":{"answers":["Red","but darker"]}' in told_to_model(model.requests[5], "again")

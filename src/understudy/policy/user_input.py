@@ -1,8 +1,9 @@
 """Words for the model's questions to the user, and which parts of an answer count. Pure functions."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-from understudy.protocol.records import Answers, InputQuestion, UserInputAsked
+from understudy.protocol.records import PLAN_CALL, Answers, InputQuestion, UserInputAsked
 from understudy.text import make_visible
 
 MOST_OF_ANSWER = 10_000  # characters per answer
@@ -35,6 +36,38 @@ def option_text(question: InputQuestion) -> list[str]:
 
 def _lines(question: InputQuestion) -> list[str]:
     return [f"{one_line(question.header)}: {one_line(question.question)}", *(f"  {line}" for line in option_text(question))]
+
+
+def own_words_fields(asked: UserInputAsked) -> dict[str, str]:
+    """For forms: by the id of each question with options, the name of the field for an answer in one's own words."""
+    if asked.call_id.startswith(PLAN_CALL):
+        return {}  # it has a field for words already
+    taken = {question.id for question in asked.questions}
+    fields: dict[str, str] = {}
+    for question in asked.questions:
+        if question.options:
+            name = f"{question.id}_other"
+            while name in taken:
+                name += "_"
+            taken.add(name)
+            fields[question.id] = name
+    return fields
+
+
+def with_own_words(asked: UserInputAsked, content: Mapping[str, Any]) -> dict[str, Any]:
+    """A form's content with the own words among the answers of their question, behind the option that was chosen."""
+    answers = dict(content)
+    for question, field in own_words_fields(asked).items():
+        words = answers.pop(field, None)
+        if isinstance(words, str) and words.strip():
+            chosen = answers.get(question)
+            answers[question] = [chosen, words] if isinstance(chosen, str) else words
+    return answers
+
+
+def own_words_field(question: InputQuestion) -> dict[str, str]:
+    title = f"{one_line(question.header)}, in your own words"
+    return {"type": "string", "title": title, "description": "Instead of an option, or beside it"}
 
 
 def chosen_by(question: InputQuestion, typed: str) -> str:

@@ -4,10 +4,9 @@ from collections.abc import Awaitable, Callable
 
 from understudy.engine.log.fold import State
 from understudy.engine.planning.words import ACCEPTED, CHANGED, REFUSED, split_plan
-from understudy.engine.turn.turn_budget import PLAN_CALL
 from understudy.protocol.ids import new_uuid
 from understudy.protocol.items import InputText, Message
-from understudy.protocol.records import InputOption, InputQuestion, Overrides, Question, UserInputAsked, UserMessage
+from understudy.protocol.records import PLAN_CALL, InputOption, InputQuestion, Overrides, Question, UserInputAsked, UserMessage
 from understudy.tools.host import ApprovalAnswer
 
 ACCEPT, REFUSE = "Carry it out", "Keep planning"

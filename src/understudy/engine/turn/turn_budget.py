@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 NO_LIMITS = Budget()
 UNTIL_CALL = "until-"  # begins the ids of the user's commands that say whether a turn is done
-PLAN_CALL = "plan-"  # begins the ids of questions about a plan: they belong to no call of the model
 
 
 class TurnBudget:

@@ -7,7 +7,10 @@ import msgspec
 from understudy.protocol.choices import BudgetLimit, Decision
 from understudy.protocol.records.files import FileChange
 
+PLAN_CALL = "plan-"  # begins the ids of questions about a plan: they belong to no call of the model
+
 __all__ = [
+    "PLAN_CALL",
     "Answers",
     "ApprovalDecided",
     "BudgetAsked",

@@ -6,7 +6,15 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from understudy.engine.turn.approvals import CLIENT
-from understudy.policy.user_input import input_text, one_line, option_text, read_answers
+from understudy.policy.user_input import (
+    input_text,
+    one_line,
+    option_text,
+    own_words_field,
+    own_words_fields,
+    read_answers,
+    with_own_words,
+)
 from understudy.protocol.choices import Decision
 from understudy.protocol.jsonrpc import RequestId, Response
 from understudy.protocol.records import Answers, InputQuestion, UserInputAsked
@@ -23,7 +31,13 @@ _LEAVE = {"optionId": "none", "name": "Do not answer", "kind": "reject_once"}
 def ask_by_form(
     asked: UserInputAsked, session_id: str, tool_call_id: str, send: Send, answered: Callable[[Response], None]
 ) -> RequestId:
-    form = {"type": "object", "properties": {each.id: _field(each) for each in asked.questions}}
+    words = own_words_fields(asked)
+    fields: Json = {}
+    for each in asked.questions:
+        fields[each.id] = _field(each)
+        if each.id in words:
+            fields[words[each.id]] = own_words_field(each)
+    form = {"type": "object", "properties": fields}
     params = {"sessionId": session_id, "toolCallId": tool_call_id, "mode": "form", "message": input_text(asked)}
     return send("elicitation/create", {**params, "requestedSchema": form}, answered)
 
@@ -92,12 +106,17 @@ def read_input(asked: UserInputAsked, response: Response) -> tuple[Decision, str
             return "denied", NOT_READABLE, {}
 
 
+def _words(value: Any) -> tuple[str, ...]:
+    return tuple(str(each) for each in (cast("list[Any]", value) if isinstance(value, list) else [value]))
+
+
 def _read_form(asked: UserInputAsked, told: dict[str, Any]) -> tuple[Decision, str, Answers]:
     match told:
         case {"action": "accept", "content": content} if isinstance(content, dict):
             given = cast("dict[str, Any]", content)
             try:
-                answers = read_answers(asked, {name: str(value) for name, value in given.items() if value is not None})
+                said = with_own_words(asked, given).items()
+                answers = read_answers(asked, {name: _words(value) for name, value in said if value is not None})
             except ValueError as error:
                 return "denied", f"the client's answer could not be used: {error}", {}
             return ("approved", CLIENT, answers) if answers else ("denied", "the editor sent the form back without an answer", {})

@@ -13,13 +13,13 @@ from understudy.engine.handle import Handle
 from understudy.engine.log.broadcast import LiveDelta, LiveEntry
 from understudy.engine.log.fold import merge
 from understudy.engine.turn.approvals import CLIENT
-from understudy.engine.turn.turn_budget import PLAN_CALL
 from understudy.errors import AgentError, UnknownConversation
 from understudy.protocol.callers import Caller
 from understudy.protocol.ids import ConversationId, read_uuid
 from understudy.protocol.jsonrpc import RequestId, Response
 from understudy.protocol.ops import Accepted, Decide
 from understudy.protocol.records import (
+    PLAN_CALL,
     Overrides,
     Question,
     TurnDropped,

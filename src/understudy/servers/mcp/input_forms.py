@@ -4,7 +4,7 @@ from typing import Any, cast
 
 from understudy.engine.turn.approvals import CLIENT
 from understudy.errors import InvalidArguments
-from understudy.policy.user_input import input_text, one_line, read_answers
+from understudy.policy.user_input import input_text, one_line, own_words_field, own_words_fields, read_answers, with_own_words
 from understudy.protocol.choices import Decision
 from understudy.protocol.jsonrpc import Response
 from understudy.protocol.ops import Answer, Decide
@@ -18,8 +18,14 @@ EMPTY = "the client sent the form back without an answer"
 
 def input_params(asked: UserInputAsked) -> dict[str, Any]:
     """The message also has all of it, for clients that show only the message."""
-    properties = {question.id: _field(question) for question in asked.questions}
-    form = {"type": "object", "properties": properties, "required": list(properties)}
+    words = own_words_fields(asked)
+    properties: dict[str, Any] = {}
+    for question in asked.questions:
+        properties[question.id] = _field(question)
+        if question.id in words:
+            properties[words[question.id]] = own_words_field(question)
+    required = [question.id for question in asked.questions if question.id not in words]
+    form = {"type": "object", "properties": properties, "required": required}
     return {"message": input_text(asked), "requestedSchema": form, "codex_elicitation": "user-input"}
 
 
@@ -61,7 +67,7 @@ def _read(asked: UserInputAsked, response: Response) -> tuple[Decision, str, Ans
 
 def _read_content(asked: UserInputAsked, content: dict[str, Any]) -> Answers:
     """Raises `ValueError`."""
-    return read_answers(asked, {name: _words(name, value) for name, value in content.items()})
+    return read_answers(asked, {name: _words(name, value) for name, value in with_own_words(asked, content).items()})
 
 
 def _words(name: str, value: Any) -> tuple[str, ...]:
