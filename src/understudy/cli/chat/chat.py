@@ -13,13 +13,14 @@ from typing import Any
 import msgspec
 
 from understudy.cli.chat.showing import Face, Showing, ShownQuestion
+from understudy.cli.chat.typed import Slash
 from understudy.engine.engine import Engine
 from understudy.engine.handle import Handle
 from understudy.engine.log.fold import merge
 from understudy.engine.setup.called import called_by, given_for
 from understudy.engine.turn.approvals import CLIENT
 from understudy.engine.viewers.following import Following, QuietViewer
-from understudy.errors import AgentError, ConversationBusy
+from understudy.errors import AgentError, ConfigError, ConversationBusy
 from understudy.protocol.callers import LOCAL
 from understudy.protocol.choices import Decision
 from understudy.protocol.items import ContentPart, InputImage, InputText, Message
@@ -254,6 +255,14 @@ class Chat:
         """Help for those commands and skills."""
         setup = self.handle.setup()
         return [(f"/{each.name} {each.hint}".strip(), each.description) for each in called_by(setup.config, setup.pins)]
+
+    def own_slashes(self) -> Callable[[], list[Slash]]:
+        """A search for them that may run on another thread."""
+        try:
+            setup = self.handle.setup()
+        except ConfigError:
+            return list  # sending a message says what is wrong
+        return lambda: [Slash(each.name, each.description, each.hint) for each in called_by(setup.config, setup.pins)]
 
     def choose(self, overrides: Overrides) -> None:
         """Use these settings from the next message on."""

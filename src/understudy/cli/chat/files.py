@@ -1,6 +1,5 @@
-"""The files that `@` offers: those that the agent may read, as the tools for listing files see them.
-
-Completes while typing: a slash command at the beginning, a file after `@`.
+"""What is offered while one types: slash commands at the beginning, the user's own among them, and after `@` the files that the
+agent may read, as the tools for listing files see them.
 """
 
 import asyncio
@@ -8,11 +7,13 @@ import re
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from functools import partial
+from typing import Generic, TypeVar
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from understudy.cli.chat.typed import SLASHES
+from understudy.cli.chat.typed import SLASH_NAMES, SLASHES, Slash
 from understudy.config.model import Config
 from understudy.config.sandbox import places_of
 from understudy.places.reading import KERNEL, NotForModels, ReadLimits, Unreadable
@@ -23,36 +24,38 @@ MOST_SECONDS = 3.0
 FRESH_SECONDS = 5.0
 
 
-class Files:
-    """Searches on a thread for which nobody waits at the end, because a disk may hang."""
+Found = TypeVar("Found")
 
-    def __init__(self, config: Config) -> None:
-        self._config = config
-        self._found: list[str] = []
+
+class Search(Generic[Found]):
+    """Looks on a thread for which nobody waits at the end, because a disk may hang. What was found counts for a few seconds."""
+
+    def __init__(self, prepare: Callable[[], Callable[[], Sequence[Found]]]) -> None:
+        """`prepare`: called here, it returns what is called on the thread."""
+        self._prepare = prepare
+        self._found: Sequence[Found] = ()
         self._at = float("-inf")
         self._looking: asyncio.Future[None] | None = None
 
-    async def matching(self, typed: str, most: int) -> Sequence[str]:
-        """The best matches first: names that begin so, then those that contain it, then those with its letters in order."""
+    async def found(self) -> Sequence[Found]:
         if time.monotonic() - self._at > FRESH_SECONDS:
             await self._look()
-        wanted = typed.lower()
-        ranked = [(rank, len(path), path) for path in self._found if (rank := _rank(path.lower(), wanted)) is not None]
-        return [path for _, _, path in sorted(ranked)[:most]]
+        return self._found
 
     async def _look(self) -> None:
         if self._looking is None:
             loop = asyncio.get_running_loop()
             done: asyncio.Future[None] = loop.create_future()
             self._looking = done
+            find = self._prepare()
 
-            def finish(found: list[str]) -> None:
+            def finish(found: Sequence[Found]) -> None:
                 self._found, self._at, self._looking = found, time.monotonic(), None
                 if not done.done():
                     done.set_result(None)
 
             def look() -> None:
-                found = find_files(self._config)
+                found = find()
                 try:
                     loop.call_soon_threadsafe(finish, found)
                 except RuntimeError:
@@ -60,6 +63,18 @@ class Files:
 
             threading.Thread(target=look, daemon=True).start()
         await asyncio.shield(self._looking)
+
+
+class Files:
+    def __init__(self, config: Config) -> None:
+        self._search = Search(lambda: partial(find_files, config))
+
+    async def matching(self, typed: str, most: int) -> Sequence[str]:
+        """The best matches first: names that begin so, then those that contain it, then those with its letters in order."""
+        wanted = typed.lower()
+        found = await self._search.found()
+        ranked = [(rank, len(path), path) for path in found if (rank := _rank(path.lower(), wanted)) is not None]
+        return [path for _, _, path in sorted(ranked)[:most]]
 
 
 def find_files(config: Config) -> list[str]:
@@ -96,8 +111,10 @@ _FILE = re.compile(r"(?:^|(?<=[\s(\"']))@([^\s@]*)$")
 
 
 class ChatCompleter(Completer):
-    def __init__(self, files: Callable[[], Files]) -> None:
+    def __init__(self, files: Callable[[], Files], own: Callable[[], Callable[[], Sequence[Slash]]]) -> None:
+        """`own`: prepares a search for the commands and skills on disk that can be called here."""
         self._files = files
+        self._own = Search(own)
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         return ()  # another search is in progress
@@ -105,15 +122,25 @@ class ChatCompleter(Completer):
     async def get_completions_async(self, document: Document, complete_event: CompleteEvent) -> AsyncGenerator[Completion, None]:
         before = document.text_before_cursor
         if before.startswith("/") and not any(blank in before for blank in " \n"):
-            for slash in SLASHES:
-                if slash.name.startswith(before[1:].lower()):
-                    yield Completion(f"/{slash.name} ", -len(before), display=f"/{slash.name}", display_meta=slash.about)
+            async for slash in self._slashes(before[1:].casefold()):
+                yield Completion(f"/{slash.name} ", -len(before), display=f"/{slash.name}", display_meta=slash.about)
             return
         if (typed := _FILE.search(before)) is None:
             return
         for path in await self._files().matching(typed[1], MOST_OFFERED):
             text = f'@"{path}"' if " " in path else f"@{path}"
             yield Completion(text if path.endswith("/") else text + " ", -len(typed[1]) - 1, display=path)
+
+    async def _slashes(self, typed: str) -> AsyncGenerator[Slash, None]:
+        """Those of the chat first: they are offered before the disk has answered, and their names belong to them."""
+        for slash in SLASHES:
+            if slash.name.startswith(typed):
+                yield slash
+        offered = 0
+        for own in await self._own.found():
+            if offered < MOST_OFFERED and own.name.casefold().startswith(typed) and own.name.casefold() not in SLASH_NAMES:
+                offered += 1
+                yield own
 
 
 def completes(document: Document) -> bool:

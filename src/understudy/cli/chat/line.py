@@ -38,7 +38,7 @@ class Line:
         self._draft = ""  # the input from before a question was refused
         self._ctrl_c_at = float("-inf")
         self._buffer = Buffer(
-            multiline=True, completer=ChatCompleter(self._find_files), complete_while_typing=True, history=history
+            multiline=True, completer=ChatCompleter(self._find_files, chat.own_slashes), complete_while_typing=True, history=history
         )
 
     @property

@@ -35,6 +35,7 @@ SLASHES = (
     Slash("quit", "leave", aliases=("exit", "q")),
 )
 _BY_NAME = {name: slash for slash in SLASHES for name in (slash.name, *slash.aliases)}
+SLASH_NAMES = frozenset(_BY_NAME)
 _LIKENESS = 0.5
 
 
