@@ -102,7 +102,6 @@ BACKWARDS: dict[str, set[tuple[str, str]]] = {
         ("ops", ""),
         ("ops", "conversation"),
         ("planning", "log"),
-        ("planning", "turn"),
         ("setup.turn_setup", "turn.other_servers"),
         ("viewers", "conversation"),
     },
