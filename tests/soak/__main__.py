@@ -8,14 +8,28 @@ import argparse
 import asyncio
 import time
 
-from tests.soak.runs import run_schedules
+from tests.soak.child_kills import run_child_kills
+from tests.soak.disk_faults import run_disk_faults
+from tests.soak.harms import run_harms
+from tests.soak.kills import run_kills
+from tests.soak.network_faults import run_network_faults
+from tests.soak.replacements import run_replacements
+from tests.soak.schedule import run_schedules
+
+RUNS = {
+    "schedules": run_schedules,
+    "kills": run_kills,
+    "harms": run_harms,
+    "disk-faults": run_disk_faults,
+    "children": run_child_kills,
+    "network-faults": run_network_faults,
+    "replacements": run_replacements,
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
-    parser.add_argument(
-        "what", choices=["schedules", "kills", "harms", "disk-faults", "children", "network-faults", "replacements"]
-    )
+    parser.add_argument("what", choices=RUNS)
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of the first; the others follow")
     parser.add_argument("--at-once", type=int, default=3)
@@ -27,32 +41,7 @@ def main() -> None:
             print(f"{done} of {options.count} {options.what}, {time.monotonic() - started:.0f} s", flush=True)
 
     print(f"{options.count} {options.what} from seed {options.seed}", flush=True)
-    if options.what == "schedules":
-        asyncio.run(run_schedules(options.seed, options.count, at_once=options.at_once, report=report))
-    elif options.what == "harms":
-        from tests.soak.harms import run_harms
-
-        asyncio.run(run_harms(options.seed, options.count, at_once=options.at_once, report=report))
-    elif options.what == "disk-faults":
-        from tests.soak.disk_faults import run_disk_faults
-
-        asyncio.run(run_disk_faults(options.seed, options.count, at_once=options.at_once, report=report))
-    elif options.what == "children":
-        from tests.soak.child_kills import run_child_kills
-
-        asyncio.run(run_child_kills(options.seed, options.count, at_once=options.at_once, report=report))
-    elif options.what == "network-faults":
-        from tests.soak.network_faults import run_network_faults
-
-        asyncio.run(run_network_faults(options.seed, options.count, at_once=options.at_once, report=report))
-    elif options.what == "replacements":
-        from tests.soak.replacements import run_replacements
-
-        asyncio.run(run_replacements(options.seed, options.count, at_once=options.at_once, report=report))
-    else:
-        from tests.soak.kills import run_kills
-
-        asyncio.run(run_kills(options.seed, options.count, at_once=options.at_once, report=report))
+    asyncio.run(RUNS[options.what](options.seed, options.count, at_once=options.at_once, report=report))
     print(f"all {options.count} {options.what} passed")
 
 

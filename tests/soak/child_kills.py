@@ -12,9 +12,6 @@ import json
 import os
 import random
 import signal
-import tempfile
-import traceback
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +19,7 @@ from typing import Any
 
 from PIL import Image
 
+from tests.soak.runs import Report, each_plan
 from understudy.testing import McpProcess, ReceivedRequest, ScriptedModel, call, say
 from understudy.testing.script import Entry
 
@@ -166,29 +164,10 @@ def _is_prompt(message: dict[str, Any]) -> bool:
     return _text(message).startswith("use ")
 
 
-async def run_child_kills(first_seed: int, count: int, *, at_once: int = 2, report: Callable[[int], None] | None = None) -> None:
+async def run_child_kills(first_seed: int, count: int, *, at_once: int = 2, report: Report | None = None) -> None:
     """Raises all failures together, each with its seed and what was done."""
-    done = 0
-    seeds = iter(range(first_seed, first_seed + count))
-    failures: list[Exception] = []
 
-    async def work() -> None:
-        nonlocal done
-        for seed in seeds:
-            plan = Plan.drawn(seed)
-            with tempfile.TemporaryDirectory(prefix="understudy-soak-", ignore_cleanup_errors=True) as folder:
-                try:
-                    await Kills(plan, Path(folder)).run()
-                except Exception as error:
-                    error.add_note(f"children {seed}: {plan}")
-                    failures.append(error)
-                    traceback.print_exception(error)  # at once: others may take hours
-            done += 1
-            if report:
-                report(done)
+    async def play(plan: Plan, folder: Path) -> None:
+        await Kills(plan, folder).run()
 
-    async with asyncio.TaskGroup() as group:
-        for _ in range(at_once):
-            group.create_task(work())
-    if failures:
-        raise ExceptionGroup(f"{len(failures)} of {count} runs", failures)
+    await each_plan("children", first_seed, count, draw=Plan.drawn, play=play, at_once=at_once, report=report)

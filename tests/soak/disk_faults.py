@@ -15,13 +15,13 @@ import re
 import shutil
 import sys
 import tempfile
-import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tests.soak.busy_servers import Acknowledged, is_done
+from tests.soak.runs import Report, each_plan
 from tests.soak.truth import Truth, check_log
 from tests.support.answered import answered
 from understudy.protocol.ids import ConversationId
@@ -189,32 +189,16 @@ async def calls_without_a_fault(folder: Path) -> list[Seen]:
     return [Seen(file, name, count) for (file, name), count in sorted(most.items())]
 
 
-async def run_disk_faults(first_seed: int, count: int, *, at_once: int = 2, report: Callable[[int], None] | None = None) -> None:
+async def run_disk_faults(first_seed: int, count: int, *, at_once: int = 2, report: Report | None = None) -> None:
     """Raises all failures together, each with its fault."""
-    done = 0
-    failures: list[Exception] = []
     with tempfile.TemporaryDirectory(prefix="understudy-soak-") as folder:
         seen = await calls_without_a_fault(Path(folder))
     assert len(seen) > 10, seen
-    seeds = iter(range(first_seed, first_seed + count))
 
-    async def work() -> None:
-        nonlocal done
-        for seed in seeds:
-            fault = drawn(seed, seen)
-            with tempfile.TemporaryDirectory(prefix="understudy-soak-", ignore_cleanup_errors=True) as folder:
-                try:
-                    await Turns(Path(folder), fault.options(Path(folder, "user", ".codex", "understudy"))).run()
-                except Exception as error:
-                    error.add_note(str(fault))
-                    failures.append(error)
-                    traceback.print_exception(error)  # at once: others may take hours
-            done += 1
-            if report:
-                report(done)
+    def draw(seed: int) -> Fault:
+        return drawn(seed, seen)
 
-    async with asyncio.TaskGroup() as group:
-        for _ in range(at_once):
-            group.create_task(work())
-    if failures:
-        raise ExceptionGroup(f"{len(failures)} of {count} faults", failures)
+    async def play(fault: Fault, folder: Path) -> None:
+        await Turns(folder, fault.options(folder / "user" / ".codex" / "understudy")).run()
+
+    await each_plan("disk-faults", first_seed, count, draw=draw, play=play, at_once=at_once, report=report)

@@ -12,14 +12,12 @@ import os
 import random
 import shutil
 import sys
-import tempfile
-import traceback
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, cast
 
 from tests.soak.busy_servers import Acknowledged, BusyServer, Door, Unanswered, Work, is_done
+from tests.soak.runs import Report, each_plan
 from tests.soak.truth import Truth, check_log
 from tests.support.answered import answered
 from understudy.errors import StoreError
@@ -328,29 +326,10 @@ class Harm:
             assert verify.returncode == 0, told
 
 
-async def run_harms(first_seed: int, count: int, *, at_once: int = 2, report: Callable[[int], None] | None = None) -> None:
+async def run_harms(first_seed: int, count: int, *, at_once: int = 2, report: Report | None = None) -> None:
     """Raises all failures together, each with its seed and what was done."""
-    done = 0
-    seeds = iter(range(first_seed, first_seed + count))
-    failures: list[Exception] = []
 
-    async def work() -> None:
-        nonlocal done
-        for seed in seeds:
-            plan = Plan.drawn(seed)
-            with tempfile.TemporaryDirectory(prefix="understudy-soak-", ignore_cleanup_errors=True) as folder:
-                try:
-                    await Harm(plan, Path(folder)).run()
-                except Exception as error:
-                    error.add_note(f"harm {seed}: {plan}")
-                    failures.append(error)
-                    traceback.print_exception(error)  # at once: others may take hours
-            done += 1
-            if report:
-                report(done)
+    async def play(plan: Plan, folder: Path) -> None:
+        await Harm(plan, folder).run()
 
-    async with asyncio.TaskGroup() as group:
-        for _ in range(at_once):
-            group.create_task(work())
-    if failures:
-        raise ExceptionGroup(f"{len(failures)} of {count} harms", failures)
+    await each_plan("harms", first_seed, count, draw=Plan.drawn, play=play, at_once=at_once, report=report)

@@ -9,15 +9,14 @@ from __future__ import annotations
 import asyncio
 import random
 import ssl
-import tempfile
-import traceback
-from collections.abc import Callable
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from tests.models.authority import Authority, make_authority
+from tests.models.authority import make_authority
+from tests.soak.runs import Report, each_plan
 from understudy.testing import McpProcess, ReceivedRequest, ScriptedModel, call, deltas
 from understudy.testing.script import Entry, Wire
 
@@ -53,15 +52,8 @@ class Plan:
     def drawn(cls, seed: int) -> Plan:
         draw = random.Random(seed)
         plan = cls(seed, draw.choice(WIRES), draw.random() < 0.6, draw.random() < 0.4, draw.randint(1, 3))
-        kinds = [
-            "end",
-            "end",
-            "reset",
-            "reset",
-            "stall",
-            "pause",
-            *(["flip"] if plan.tls else []),
-        ]  # plain HTTP cannot tell a flipped byte
+        flips = ["flip"] if plan.tls else []  # plain HTTP cannot tell a flipped byte
+        kinds = ["end", "end", "reset", "reset", "stall", "pause", *flips]
         for _ in range(draw.randint(1, 5)):
             most = draw.choice([40, 700, 3000, 9000])
             kind = draw.choice(kinds)
@@ -70,17 +62,20 @@ class Plan:
 
 
 class Way:
-    """A server on loopback that passes on what it is sent, until its fault."""
+    """A server on loopback that passes on what it is sent, each connection until its fault. With a TLS context it takes TLS off."""
 
-    def __init__(self, to: int, faults: list[Fault | None], *, is_proxy: bool) -> None:
+    def __init__(
+        self, to: int, faults: Sequence[Fault | None] = (), *, is_proxy: bool = False, tls: ssl.SSLContext | None = None
+    ) -> None:
         self._to = to
         self._faults = iter(faults)
         self._is_proxy = is_proxy
+        self._tls = tls
         self._tasks: set[asyncio.Task[None]] = set()
         self.port = 0
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=self._tls)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
@@ -158,7 +153,7 @@ class Turns:
             if plan.tls:
                 authority = make_authority(self._folder)
                 env["SSL_CERT_FILE"] = str(authority.certificate)
-                to = (await ways.enter_async_context(_Tls(to, authority))).port
+                to = (await ways.enter_async_context(Way(to, tls=authority.context))).port
             way = await ways.enter_async_context(Way(to, plan.faults, is_proxy=plan.proxy))
             scheme = "https" if plan.tls else "http"
             if plan.proxy:
@@ -201,70 +196,10 @@ class Turns:
 RETRIES = {"request_max_retries": 2, "stream_max_retries": 2, "stream_idle_timeout_ms": 1000}
 
 
-class _Tls:
-    """Takes TLS off before the model."""
-
-    def __init__(self, to: int, authority: Authority) -> None:
-        self._to = to
-        self._context: ssl.SSLContext = authority.context
-        self._tasks: set[asyncio.Task[None]] = set()
-        self.port = 0
-
-    async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, ssl=self._context)
-        self.port = self._server.sockets[0].getsockname()[1]
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        with suppress(OSError, asyncio.CancelledError):
-            its_reader, its_writer = await asyncio.open_connection("127.0.0.1", self._to)
-            try:
-                await asyncio.gather(_copy(reader, its_writer), _copy(its_reader, writer))
-            finally:
-                its_writer.transport.abort()
-        writer.transport.abort()
-        self._tasks.discard(task)
-
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    while data := await reader.read(1 << 16):
-        writer.write(data)
-        await writer.drain()
-    writer.close()
-
-
-async def run_network_faults(first_seed: int, count: int, *, at_once: int = 2, report: Callable[[int], None] | None = None) -> None:
+async def run_network_faults(first_seed: int, count: int, *, at_once: int = 2, report: Report | None = None) -> None:
     """Raises all failures together, each with its seed and what was done."""
-    done = 0
-    seeds = iter(range(first_seed, first_seed + count))
-    failures: list[Exception] = []
 
-    async def work() -> None:
-        nonlocal done
-        for seed in seeds:
-            plan = Plan.drawn(seed)
-            with tempfile.TemporaryDirectory(prefix="understudy-soak-", ignore_cleanup_errors=True) as folder:
-                try:
-                    await Turns(plan, Path(folder)).run()
-                except Exception as error:
-                    error.add_note(f"network-faults {seed}: {plan}")
-                    failures.append(error)
-                    traceback.print_exception(error)  # at once: others may take hours
-            done += 1
-            if report:
-                report(done)
+    async def play(plan: Plan, folder: Path) -> None:
+        await Turns(plan, folder).run()
 
-    async with asyncio.TaskGroup() as group:
-        for _ in range(at_once):
-            group.create_task(work())
-    if failures:
-        raise ExceptionGroup(f"{len(failures)} of {count} runs", failures)
+    await each_plan("network-faults", first_seed, count, draw=Plan.drawn, play=play, at_once=at_once, report=report)

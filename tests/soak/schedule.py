@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.soak.moody_model import CALL_IDS, MoodyModel
+from tests.soak.runs import Report, each_seed
 from tests.soak.truth import Truth, check_commands, check_log
 from tests.soak.watching import Watched, check_stream
 from tests.support.answered import answered
@@ -368,3 +369,18 @@ class Schedule:
             accounted |= check_commands(entries, printed)
         if not self._deleted_some:  # what ran in those was on record until then
             assert accounted == set(printed), "something ran that is not on record"
+
+
+async def run_schedules(first_seed: int, count: int, *, steps: int = 30, at_once: int = 3, report: Report | None = None) -> None:
+    """Raises the first failure, with its seed and the steps that led to it."""
+
+    async def play(seed: int, folder: Path) -> None:
+        schedule = Schedule(seed, folder, steps=steps)
+        try:
+            await schedule.run()
+        except BaseException as error:
+            error.add_note("".join(schedule.complaints))
+            error.add_note(f"schedule {seed}, after {len(schedule.trace)} steps: {', '.join(schedule.trace)}")
+            raise
+
+    await each_seed(first_seed, count, play, at_once, report)

@@ -7,7 +7,7 @@ from tests.soak.disk_faults import STRACE, run_disk_faults
 from tests.soak.harms import run_harms
 from tests.soak.kills import run_kills
 from tests.soak.network_faults import run_network_faults
-from tests.soak.runs import run_schedules
+from tests.soak.schedule import run_schedules
 
 
 @pytest.mark.slow
