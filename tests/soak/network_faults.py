@@ -17,8 +17,10 @@ from typing import Any, Self
 
 from tests.models.authority import make_authority
 from tests.soak.runs import Report, each_plan
+from understudy.net.client import CONNECT_SECONDS
 from understudy.testing import McpProcess, ReceivedRequest, ScriptedModel, call, deltas
 from understudy.testing.script import Entry, Wire
+from understudy.testing.waiting import WAIT_SECONDS
 
 TEXT = [f"piece {number} " for number in range(40)]
 WIRES: tuple[Wire, ...] = ("chat", "responses", "anthropic")
@@ -164,7 +166,9 @@ class Turns:
     async def _talk(self, url: str, work: Path, env: dict[str, str]) -> None:
         config = {f"model_providers.mock.{name}": value for name, value in RETRIES.items()}
         home = self._folder / "user" / ".codex"
-        server = McpProcess(url, cwd=work, home=home, wire=self._plan.wire, config=config, env=env)
+        # a connection that stands still before its TLS is agreed upon is given up late
+        seconds = WAIT_SECONDS + CONNECT_SECONDS * len(self._plan.faults)
+        server = McpProcess(url, cwd=work, home=home, wire=self._plan.wire, config=config, env=env, wait_seconds=seconds)
         async with server:
             thread = None
             for turn in range(1, self._plan.turns + 1):
