@@ -2,23 +2,42 @@
 
 import asyncio
 import os
+import tempfile
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.sandbox.stage import BOUND, ENV, Output, run, until
+from tests.sandbox.test_probes import needs_bubblewrap
 from tests.support.interpreter import PLAIN_PYTHON
 from understudy.sandbox import Command, Containment, Limits, Sandbox
 from understudy.sandbox.cell.plan import FULL, Plan
 from understudy.sandbox.private_tmp import PrivateFolders
+from understudy.sandbox.spec import RungName, Temporary
 
+OTHER = 1000
 SMALL = Limits(tmp_mb=8, tmp_files=300)
 
 
 @pytest.fixture
 def small(contained: Containment) -> Containment:
     return replace(contained, limits=SMALL)
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Containment]:
+    """Another user's folder if we are root, whose commands the rung `landlock` refuses. Other runs of pytest may close its own."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="private-", ignore_cleanup_errors=True) as folder:
+        os.chmod(folder, 0o755)
+        workspace, hidden = Path(folder) / "workspace", Path(folder) / "home"
+        (hidden / "private").mkdir(parents=True)
+        hidden.chmod(0o700)
+        workspace.mkdir()
+        if os.geteuid() == 0:
+            os.chown(workspace, OTHER, OTHER)
+        yield Containment("workspace-write", (str(workspace),), private_tmp=str(hidden / "private"))
 
 
 def private(containment: Containment) -> Path:
@@ -120,3 +139,30 @@ async def test_what_others_delete_from_the_disk_meanwhile_hides_nothing(tmp_path
         (tmp_path / str(number)).mkdir()
     assert await folders.after(plan, less_room_than_now) == "it held more than 300 files"
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("rung", ["full", "landlock", pytest.param("bubblewrap", marks=needs_bubblewrap)])
+async def test_it_is_told_where_a_command_finds_it_on_each_rung(rung: RungName, elsewhere: Containment) -> None:
+    workspace = elsewhere.writable_roots[0]
+    sandbox = Sandbox(rung=rung)
+    try:
+        found = await sandbox.temporary(elsewhere, workspace)
+        result, output = await run(sandbox, elsewhere, "sh", "-c", f"echo mine >{found.seen}/kept", cwd=workspace)
+        assert result.exit_code == 0, (result, output.text("stderr"))
+        assert (Path(found.folder) / "kept").read_text() == "mine\n"
+    finally:
+        await sandbox.close()
+    assert found.folder == elsewhere.private_tmp or not os.path.exists(found.folder)
+
+
+@pytest.mark.parametrize("rung", ["full", pytest.param("bubblewrap", marks=needs_bubblewrap)])
+async def test_nobody_is_told_of_it_where_a_command_works_in_the_machine_s_tmp(rung: RungName, contained: Containment) -> None:
+    sandbox = Sandbox(rung=rung)
+    try:
+        for roots, workspace in ((("/tmp",), None), ((), "/tmp")):
+            mode = "workspace-write" if roots else "read-only"
+            where = replace(contained, mode=mode, writable_roots=roots, workspace=workspace)
+            found = await sandbox.temporary(where, "/tmp")
+            assert found == Temporary(str(contained.private_tmp), None)
+    finally:
+        await sandbox.close()

@@ -11,7 +11,7 @@ from tests.simulation.history import History
 from understudy.engine.setup.commands import Commands
 from understudy.errors import SandboxError
 from understudy.protocol.choices import OutputStream
-from understudy.sandbox.spec import Command, CommandResult
+from understudy.sandbox.spec import Command, CommandResult, Containment, Temporary
 
 if TYPE_CHECKING:
     from understudy.sandbox.running import RunningCommand
@@ -49,6 +49,9 @@ class SimulatedCommands(Commands):
             self._history.note("act_over", what=command.argv[-1], process=self._process)
         exit_code = 0 if draw() < 0.8 else 1
         return CommandResult(exit_code, asyncio.get_running_loop().time() - began)
+
+    async def temporary(self, containment: Containment, cwd: str) -> Temporary:
+        return Temporary(containment.private_tmp or "", "/tmp")
 
     def covering(self, paths: Sequence[str]) -> tuple[RunningCommand, ...]:
         return ()

@@ -18,7 +18,7 @@ from understudy.places.resolving import Place, is_within, resolve_places
 from understudy.places.walking import real_paths
 from understudy.sandbox.cell import trees
 from understudy.sandbox.cell.plan import BUBBLEWRAP, FULL, LANDLOCK, PLAIN, Plan
-from understudy.sandbox.spec import Command, Containment
+from understudy.sandbox.spec import Command, Containment, RungName, Temporary
 from understudy.sandbox.taking import in_session_of_its_own
 
 # A shell inside the sandbox executes the command, so that a missing program gives exit code 127 as elsewhere.
@@ -310,6 +310,22 @@ def temporary_folder_for(owner: tuple[int, int], folder: str, shape: str) -> str
     if os.stat(folder).st_uid != owner[0]:
         os.chown(folder, *owner, follow_symlinks=False)
     return folder
+
+
+def temporary_of(containment: Containment, cwd: str, rung: RungName) -> Temporary:
+    """For a containment that has such a folder, which must exist. Raises SandboxError."""
+    command = Command((), cwd, {}, containment=containment)
+    places = {place.spelled: place for place in places_of(command, containment)}
+    workspace = _real(workspace_of(command, containment), places)
+    owner, folder = owner_of(workspace), containment.private_tmp or ""
+    if rung == "seatbelt":
+        return Temporary(folder, os.path.realpath(folder))
+    if owner is not None:
+        folder = temporary_folder_for(owner, folder, rung)
+    if rung == LANDLOCK:
+        return Temporary(folder, folder)
+    machine_tmp = os.path.realpath("/tmp")
+    return Temporary(folder, None if machine_tmp in (*_roots(containment, places), workspace) else "/tmp")
 
 
 def remove_fallbacks(folders: Iterable[str]) -> None:

@@ -29,13 +29,14 @@ from understudy.sandbox.planning import (
     plain_plan,
     real_roots,
     remove_fallbacks,
+    temporary_of,
     time_limit,
     wrapped_plan,
 )
 from understudy.sandbox.private_tmp import PrivateFolders
 from understudy.sandbox.probe import Rung, choose, describe_rungs, find_bubblewrap, forced_rung, rungs_from, try_bubblewrap
 from understudy.sandbox.running import OnOutput, RunningCommand
-from understudy.sandbox.spec import NOT_RUN, Command, CommandResult, RungName
+from understudy.sandbox.spec import NOT_RUN, Command, CommandResult, Containment, RungName, Temporary
 
 
 def covers(plan: Plan, path: bytes) -> bool:
@@ -149,6 +150,20 @@ class Sandbox:
         self._clearing.add(task)
         task.add_done_callback(self._clearing.discard)
 
+    async def temporary(self, containment: Containment, cwd: str) -> Temporary:
+        """Where a command's private folder is, and what the command calls it. The folder must exist.
+
+        Raises SandboxError and OSError.
+        """
+        try:
+            rung = await self._contained_by()
+        except HelperDied as error:
+            raise SandboxError(str(error)) from error
+        found = temporary_of(containment, cwd, rung.name)
+        if found.folder != containment.private_tmp:
+            self._fallbacks.add(found.folder)
+        return found
+
     def covering(self, paths: Iterable[str]) -> tuple[RunningCommand, ...]:
         """The commands that a change at one of these paths would set free."""
         running = () if self._helper is None else self._helper.under_way
@@ -179,11 +194,11 @@ class Sandbox:
         self._fallbacks.clear()
 
     async def _plan(self, command: Command) -> Plan:
-        helper = self._ready()
+        self._ready()
         containment = command.containment
         if containment is None or not is_contained(command):
             return plain_plan(command, self._open_files)
-        rung = await self._choose(helper)
+        rung = await self._contained_by()
         if rung.name == "bubblewrap":
             program = find_bubblewrap()
             if program is None:
@@ -223,8 +238,12 @@ class Sandbox:
                 self._helper.hold(self._held)
         return self._helper
 
-    async def _choose(self, helper: Helper) -> Rung:
-        if self._rung is None:
+    async def _contained_by(self) -> Rung:
+        """Raises SandboxError."""
+        if self._rung is None and sys.platform != "linux":
+            self._rung = choose(await asyncio.to_thread(describe_rungs), self._forced)
+        elif self._rung is None:
+            helper = self._ready()
             probed = await asyncio.shield(helper.probed)
             rungs = rungs_from(probed, "not tried")
             if self._forced == "bubblewrap" or not any(rung.available for rung in rungs):
@@ -237,7 +256,7 @@ class Sandbox:
         argv = command.argv
         if command.containment is not None and is_contained(command):
             try:
-                self._rung = self._rung or choose(await asyncio.to_thread(describe_rungs), self._forced)
+                await self._contained_by()
             except SandboxError as error:
                 return CommandResult(NOT_RUN, 0.0, setup_error=str(error))
             argv = direct.command_line(argv, command.containment, real_roots(command, command.containment))

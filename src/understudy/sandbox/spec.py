@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from understudy.places.resolving import Place
 from understudy.protocol.choices import NetworkMode, SandboxMode
@@ -86,6 +86,13 @@ class Command:
     @property
     def on_terminal(self) -> bool:
         return self.control is not None and self.control.terminal
+
+
+class Temporary(NamedTuple):
+    """The private folder of a contained command: its /tmp on most rungs."""
+
+    folder: str
+    seen: str | None  # its path as the command sees it; None: the command cannot reach it
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from understudy.protocol.records import Answers, Delta, Question, Record
 
 if TYPE_CHECKING:  # only names: a server starts before any tool is called
     from understudy.policy.rules import Rules
-    from understudy.sandbox.spec import Command, CommandResult, Containment
+    from understudy.sandbox.spec import Command, CommandResult, Containment, Temporary
     from understudy.tools.mcp.servers import Servers
     from understudy.tools.patch.turn_diff import TurnDiff
     from understudy.tools.session import Sessions
@@ -66,6 +66,10 @@ class CoveredCommand(Protocol):
 
 class RunsCommands(Protocol):
     async def run(self, command: "Command", on_output: Callable[[OutputStream, bytes], None]) -> "CommandResult": ...
+
+    async def temporary(self, containment: "Containment", cwd: str) -> "Temporary":
+        """Where the private folder of such a command is, and what the command calls it."""
+        ...
 
     def covering(self, paths: Sequence[str]) -> Sequence[CoveredCommand]:
         """Commands that would lose a mount if one of these paths were replaced, removed or created."""

@@ -4,6 +4,8 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,12 +15,14 @@ from tests.e2e.rest.test_long_conversations import CALLS_IN_A_STEP, TURNS, writt
 from tests.support.counted_steps import Steps
 from tests.support.http_server import HttpServer
 from tests.support.rest_client import RestClient
+from understudy.sandbox.probe import find_bubblewrap
 from understudy.testing import ScriptedModel, say, thread_of
 
 OWNER = 12345
-KEEP = (
-    """T=$(sed -n 's/.*"transcript_path": *"\\([^"]*\\)".*/\\1/p'); cat "$T" >told.txt 2>&1;"""
-    " echo mine >/tmp/mine && ls /tmp >>told.txt"
+WRITE = {"sandbox_mode": "workspace-write"}
+KEEP = (  # to a file that is named by a variable: otherwise the hook would count as changed by what it writes
+    """T=$(sed -n 's/.*"transcript_path": *"\\([^"]*\\)".*/\\1/p'); N=told; cat "$T" >"$N.txt" 2>&1;"""
+    ' cd "${T%/*}"; echo mine >mine && ls >>"$OLDPWD/$N.txt"'
 )
 HARMS = {
     "fifo": "mkfifo {path}",
@@ -55,29 +59,43 @@ async def test_what_a_contained_hook_puts_in_its_place_holds_up_nobody(stage: Ho
 
 
 @pytest.fixture
-def open_folder(tmp_path: Path) -> Path:
-    """That a stranger may pass through. They stay open, since other tests may use the folders above at the same time."""
-    for folder in (tmp_path, *tmp_path.parents):
-        if not folder.stat().st_mode & 0o001:
-            folder.chmod(0o755)
-    return tmp_path
+def open_folder() -> Iterator[Path]:
+    """That a stranger may pass through. Not below pytest's own folder, which another run may close at any time."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="transcripts-", ignore_cleanup_errors=True) as folder:
+        os.chmod(folder, 0o755)
+        yield Path(folder)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="shows what a server of root does")
-@pytest.mark.parametrize("owner", [0, OWNER])
-async def test_a_contained_hook_reads_it_as_whoever_it_is(open_folder: Path, owner: int) -> None:
+OWNERS = [0, OWNER] if os.geteuid() == 0 else [os.geteuid()]
+WAYS = [
+    (rung, owner)
+    for rung in ("full", "landlock", "bubblewrap")
+    for owner in OWNERS
+    if (rung, owner) != ("landlock", 0) and (rung != "bubblewrap" or find_bubblewrap())  # landlock runs nothing as root
+]
+
+
+@pytest.mark.parametrize(("rung", "owner"), WAYS)
+async def test_a_contained_hook_reads_it_as_whoever_it_is(open_folder: Path, rung: str, owner: int) -> None:
     stage = HookStage(open_folder)
     stage.install("Stop", KEEP, file="work/.claude/settings.json")
     trust(stage)
-    for folder, _, files in os.walk(stage.work):
+    give(stage.work, owner)
+    environment = {"UNDERSTUDY_SANDBOX_RUNG": rung}
+    async with stage.serve([say("one"), say("two")], config=WRITE, env=environment) as (_, client):
+        thread = thread_of(await client.codex("first"))
+        await client.call_tool("codex-reply", threadId=thread, prompt="second")
+    told = (stage.work / "told.txt").read_text()
+    assert '"text":"one"' in told
+    assert '"text":"two"' in told
+    assert {"mine", "transcript-claude.jsonl"} <= set(told.split())
+
+
+def give(tree: Path, owner: int) -> None:
+    for folder, _, files in os.walk(tree):
         os.chown(folder, owner, owner)
         for name in files:
             os.chown(os.path.join(folder, name), owner, owner)
-    async with stage.serve([say("one")], config={"sandbox_mode": "workspace-write"}) as (_, client):
-        await client.codex("first")
-    told = (stage.work / "told.txt").read_text()
-    assert '"text":"one"' in told
-    assert {"mine", "transcript-claude.jsonl"} <= set(told.split())
 
 
 @pytest.mark.slow

@@ -18,9 +18,11 @@ from understudy.engine.hooks.loading import JudgedHook, LoadedHooks, load_hooks,
 from understudy.engine.hooks.running import containment_of, environment, run_hook, scripts_of, words_of
 from understudy.engine.hooks.transcript import INSIDE, Transcript
 from understudy.engine.log.fold import State
+from understudy.errors import SandboxError
 from understudy.places.resolving import is_within
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import HookRan, Question, Record
+from understudy.sandbox.spec import Temporary
 from understudy.tools.acts.dependencies import beside_the_loop
 from understudy.tools.host import ApprovalAnswer, RunsCommands, ToolSettings
 
@@ -117,17 +119,16 @@ class ConversationHooks:
         ]
 
     def told(self, hook: Hook, host: HookHost, more: Mapping[str, Any]) -> dict[str, Any]:
-        """What a hook is told, in the shape of its family."""
+        """What a hook is told, in the shape of its family. The transcript's path is filled in by `run`."""
         event, settings = hook.event, host.settings
         mode = "plan" if settings.plans else "bypassPermissions" if settings.approval_policy == "never" else "default"
-        path = self._transcript.path_for(hook, contained=containment_of(hook, settings, "", self._kept) is not None)
         told: dict[str, Any] = {"session_id": str(self.conversation_id)}
         if hook.file.family == "codex":
             if event != "SessionStart":
                 told["turn_id"] = host.turn_id
-            told |= {"transcript_path": path, "cwd": settings.cwd, "hook_event_name": event, "model": self._model}
+            told |= {"transcript_path": None, "cwd": settings.cwd, "hook_event_name": event, "model": self._model}
         else:
-            told |= {"transcript_path": path, "cwd": settings.cwd, "hook_event_name": event}
+            told |= {"transcript_path": None, "cwd": settings.cwd, "hook_event_name": event}
             told |= {} if event == "SessionStart" else {"prompt_id": host.turn_id}
             told |= {} if event in _WITHOUT_EFFORT else {"effort": {"level": self._effort}}
             told |= _ALWAYS_TOLD.get(event, {})
@@ -140,6 +141,7 @@ class ConversationHooks:
         detached hooks are not waited for.
         """
         if meant:
+            meant = [await self._with_transcript(each, host) for each in meant]
             await self._transcript.write(host.state, host.settings.places.doer)
         waited = [each for each in meant if not each.hook.detached]
         for each in meant:
@@ -160,6 +162,19 @@ class ConversationHooks:
                     task.cancel()
                 await asyncio.wait(tasks)
         return said
+
+    async def _with_transcript(self, meant: Meant, host: HookHost) -> Meant:
+        settings, folder = host.settings, str(self._folder / INSIDE)
+        containment = containment_of(meant.hook, settings, folder, self._kept)
+        private: Temporary | None = None
+        if containment is not None:
+            try:
+                os.makedirs(folder, mode=0o700, exist_ok=True)
+                private = await host.sandbox.temporary(containment, settings.cwd)
+            except (OSError, SandboxError):
+                return meant  # the hook cannot be run either, and says why
+        payload = {**meant.payload, "transcript_path": self._transcript.path_for(meant.hook, private)}
+        return msgspec.structs.replace(meant, payload=payload)
 
     async def _run_detached(self, meant: Meant, host: HookHost) -> None:
         said = await self._run_one(meant, host)

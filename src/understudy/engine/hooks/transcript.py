@@ -1,7 +1,8 @@
 """The conversation so far as files that hooks may read: lines of JSON in the form of their family, readable only by the user.
 
-One copy is for hooks that run with the user's rights; no other hook can write there. Another is in the folder that contained hooks
-see as /tmp. If such a hook puts something else in the file's place, it is neither waited for nor written to.
+One copy is for hooks that run with the user's rights; no other hook can write there. Another is in the private folder of contained
+hooks, which is their /tmp on most rungs. If such a hook puts something else in the file's place, it is neither waited for nor
+written to.
 """
 
 import asyncio
@@ -18,9 +19,9 @@ from understudy.config.hooks.entries import Family, Hook
 from understudy.engine.log.fold import State
 from understudy.places.doer import Doer
 from understudy.protocol.items import FunctionCall, FunctionCallOutput, Item, Message, Reasoning
+from understudy.sandbox.spec import Temporary
 
-INSIDE = "tmp"  # in our folder: what contained hooks see as /tmp
-_TMP = "/tmp"
+INSIDE = "tmp"  # in our folder: the private folder of contained hooks
 _FEW = 64  # up to so many items are written at once; more are written beside the event loop
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _KNOWN = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -32,16 +33,21 @@ class Transcript:
     def __init__(self, folder: Path, conversation_id: str) -> None:
         self._folder = folder
         self._conversation_id = conversation_id
-        self._copies: dict[tuple[Family, bool], _Copy] = {}
+        self._copies: dict[tuple[Family, Path], _Copy] = {}
         self._one_at_a_time = asyncio.Lock()
 
-    def path_for(self, hook: Hook, *, contained: bool) -> str:
+    def path_for(self, hook: Hook, private: Temporary | None) -> str | None:
+        """`private`: the folder of a contained hook. None: the hook can reach no file that only hooks may write."""
+        if private is not None and private.seen is None:
+            return None
         family = hook.file.family
         name = f"transcript-{family}.jsonl"
-        folder = self._folder / INSIDE if contained else self._folder
-        if (family, contained) not in self._copies:
-            self._copies[family, contained] = _Copy(folder / name, family, self._conversation_id)
-        return f"{_TMP}/{name}" if contained else str(folder / name)
+        folder = self._folder if private is None else Path(private.folder)
+        if (family, folder) not in self._copies:
+            contained, ours = private is not None, folder in (self._folder, self._folder / INSIDE)
+            copy = _Copy(folder / name, family, self._conversation_id, contained=contained, in_ours=ours)
+            self._copies[family, folder] = copy
+        return f"{folder if private is None else private.seen}/{name}"
 
     async def write(self, state: State, doer: Doer | None) -> None:
         """Write new items for the hooks that have asked for a transcript. `doer`: the user as whom contained hooks run.
@@ -49,11 +55,11 @@ class Transcript:
         A full disk does not stop hooks: the file just ends early.
         """
         async with self._one_at_a_time:
-            for (_, contained), copy in tuple(self._copies.items()):
+            for copy in tuple(self._copies.values()):
                 new = copy.missing(state.history.items, state.history.sources)
                 if not new:
                     continue
-                reader = doer if contained else None
+                reader = doer if copy.contained else None
                 with suppress(OSError):
                     if len(new) > _FEW:
                         await asyncio.to_thread(copy.add, new, reader)
@@ -62,7 +68,10 @@ class Transcript:
 
 
 class _Copy:
-    def __init__(self, path: Path, family: Family, conversation_id: str) -> None:
+    def __init__(self, path: Path, family: Family, conversation_id: str, *, contained: bool, in_ours: bool) -> None:
+        """`in_ours`: the folder is below our own, so nobody else can replace it."""
+        self.contained = contained
+        self._in_ours = in_ours
         self._path = path
         self._family: Family = family
         self._conversation_id = conversation_id
@@ -92,6 +101,12 @@ class _Copy:
     def add(self, items: Sequence[Item], reader: Doer | None) -> None:
         """Raises OSError."""
         lines = b"".join(map(self._line, items))
+        if reader is None or self._in_ours:
+            self._write(lines, reader)
+        else:
+            reader.act(lambda: self._write(lines, None))
+
+    def _write(self, lines: bytes, reader: Doer | None) -> None:
         descriptor = self._open(reader)
         with os.fdopen(descriptor, "wb") as file:
             file.write(lines)

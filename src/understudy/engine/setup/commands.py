@@ -13,7 +13,7 @@ from understudy.tools.registry import load_tools
 if TYPE_CHECKING:
     from understudy.sandbox.runner import Sandbox
     from understudy.sandbox.running import RunningCommand
-    from understudy.sandbox.spec import Command, CommandResult
+    from understudy.sandbox.spec import Command, CommandResult, Containment, Temporary
 
 
 class Commands:
@@ -44,6 +44,9 @@ class Commands:
 
     async def run(self, command: "Command", on_output: Callable[[OutputStream, bytes], None]) -> "CommandResult":
         return await self._ready().run(command, on_output)
+
+    async def temporary(self, containment: "Containment", cwd: str) -> "Temporary":
+        return await self._ready().temporary(containment, cwd)
 
     def covering(self, paths: Sequence[str]) -> "tuple[RunningCommand, ...]":
         return () if self._sandbox is None else self._sandbox.covering(paths)
