@@ -6,8 +6,7 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import chain, zip_longest
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from understudy.net.addresses import UNIX, Url, proxy_authorization
 from understudy.net.connection import Connection
@@ -17,7 +16,8 @@ STAGGER_SECONDS = 0.25  # head start of an address before the next one is tried,
 TUNNEL_HEAD_LIMIT = 16 * 1024
 KEEPALIVE = (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a model may think for minutes, but a dead peer should be noticed
 
-Address = tuple[int, str]  # family, numeric host
+if TYPE_CHECKING:
+    from understudy.net.names import Address
 
 
 async def open_connection(
@@ -25,28 +25,34 @@ async def open_connection(
 ) -> None:
     """Connect `connection` to the server of `url`. Raises Unreachable, with nothing left open."""
     to = f"cannot connect to {url}" + (f" through the proxy {proxy.scheme}://{proxy.authority}" if proxy else "")
+    first = proxy or url
+    addresses: Sequence[Address] | None = () if url.scheme == UNIX else None
     try:
         async with asyncio.timeout(seconds):
-            await _open(connection, url, proxy, tls)
+            context = tls() if "https" in (first.scheme, url.scheme) else None
+            if addresses is None:
+                addresses = await _resolve(first.host)
+            await _open(connection, url, proxy, context, addresses)
     except TimeoutError:
+        if addresses is None:
+            raise Unreachable(f"{to}: the name {first.host} was not resolved within {seconds:g} seconds", why="name") from None
         raise Unreachable(f"{to}: no connection within {seconds:g} seconds") from None
     except Unreachable as failure:
         raise Unreachable(f"{to}: {failure}", transient=failure.transient, why=failure.why) from None
     except socket.gaierror as error:
-        host = (proxy or url).host
-        raise Unreachable(f"{to}: the name {host} cannot be resolved ({error.strerror})", why="name") from None
+        raise Unreachable(f"{to}: the name {first.host} cannot be resolved ({error.strerror})", why="name") from None
     except OSError as error:
         raise _explained(to, error) from None
 
 
-async def _open(connection: Connection, url: Url, proxy: Url | None, tls: Callable[[], ssl.SSLContext]) -> None:
+async def _open(
+    connection: Connection, url: Url, proxy: Url | None, context: ssl.SSLContext | None, addresses: "Sequence[Address]"
+) -> None:
     loop = asyncio.get_running_loop()
     if url.scheme == UNIX:
         await loop.create_unix_connection(lambda: connection, url.host)
         return
     first = proxy or url
-    context = tls() if "https" in (first.scheme, url.scheme) else None
-    addresses = await _resolve(first.host, first.port)
     outer_tls = (context, first.host) if first.scheme == "https" else (None, None)
     tunnelled = proxy is not None and url.scheme == "https"
     tunnel = _Tunnel(url, proxy) if proxy is not None and tunnelled else None
@@ -101,7 +107,7 @@ class _Tunnel(asyncio.Protocol):
 
 async def _connect(
     protocol: Callable[[], asyncio.Protocol],
-    addresses: Sequence[Address],
+    addresses: "Sequence[Address]",
     port: int,
     tls: "ssl.SSLContext | None",
     name: str | None,
@@ -120,7 +126,7 @@ async def _connect(
     return transport
 
 
-async def _dial_first(addresses: Sequence[Address], port: int) -> socket.socket:
+async def _dial_first(addresses: "Sequence[Address]", port: int) -> socket.socket:
     """The first address that answers."""
     waiting = deque(addresses)
     attempts: list[asyncio.Task[socket.socket]] = []
@@ -148,7 +154,7 @@ async def _dial_first(addresses: Sequence[Address], port: int) -> socket.socket:
                 task.result().close()
 
 
-async def _dial_one(address: Address, port: int) -> socket.socket:
+async def _dial_one(address: "Address", port: int) -> socket.socket:
     family, host = address
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -162,19 +168,17 @@ async def _dial_one(address: Address, port: int) -> socket.socket:
     return sock
 
 
-async def _resolve(host: str, port: int) -> Sequence[Address]:
-    """Numeric addresses need no thread. IPv4 and IPv6 alternate, so that a broken one of them costs a single head start."""
+async def _resolve(host: str) -> "Sequence[Address]":
+    """Numeric addresses need no thread."""
     for family in (socket.AF_INET, socket.AF_INET6):
         try:
             socket.inet_pton(family, host)
         except OSError:
             continue
         return [(family, host)]
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    by_family: dict[int, list[Address]] = {}
-    for family, _, _, _, address in found:
-        by_family.setdefault(family, []).append((family, str(address[0])))
-    return [address for address in chain(*zip_longest(*by_family.values())) if address is not None]
+    from understudy.net.names import addresses_of
+
+    return await addresses_of(host)
 
 
 def _explained(to: str, error: OSError) -> Unreachable:
