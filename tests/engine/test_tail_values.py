@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 
 import pytest
@@ -74,9 +74,10 @@ class Viewer:
         record = live.entry.record
         self.seen.append(f"{live.entry.seq} {record.message if isinstance(record, Noticed) else type(record).__name__}")
 
-    def show_delta(self, live: LiveDelta) -> None:
-        assert isinstance(live.delta, TextDelta | ReasoningDelta)
-        self.seen.append(f"{live.turn} after {live.after}: {live.delta.text}")
+    def show_deltas(self, lives: Sequence[LiveDelta]) -> None:
+        for live in lives:
+            assert isinstance(live.delta, TextDelta | ReasoningDelta)
+            self.seen.append(f"{live.turn} after {live.after}: {live.delta.text}")
 
     def fail(self, error: AgentError) -> None:
         self.seen.append(f"failed: {error}")
@@ -441,8 +442,8 @@ class Clumsy(Viewer):
     def show(self, live: LiveEntry) -> None:
         raise KeyError("show")
 
-    def show_delta(self, live: LiveDelta) -> None:
-        raise KeyError("show_delta")
+    def show_deltas(self, lives: Sequence[LiveDelta]) -> None:
+        raise KeyError("show_deltas")
 
     def fail(self, error: AgentError) -> None:
         super().fail(error)

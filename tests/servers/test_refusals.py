@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -153,7 +154,7 @@ class Person:
     can_answer = True
 
     def show(self, live: LiveEntry) -> None: ...
-    def show_delta(self, live: LiveDelta) -> None: ...
+    def show_deltas(self, lives: Sequence[LiveDelta]) -> None: ...
     def fail(self, error: AgentError) -> None: ...
 
 

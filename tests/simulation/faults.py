@@ -102,10 +102,10 @@ def show_before_the_commit() -> None:
 
 
 def show_a_delta_too_early() -> None:
-    def early(self: Broadcast, live: LiveDelta) -> None:
-        self._show_delta(live)  # pyright: ignore[reportPrivateUsage]
+    def early(self: Broadcast, lives: Sequence[LiveDelta]) -> None:
+        self._show_deltas(lives)  # pyright: ignore[reportPrivateUsage]
 
-    _put(Broadcast, "add_delta", early)
+    _put(Broadcast, "add_deltas", early)
 
 
 def leave_a_record_out_of_what_is_shown() -> None:

@@ -262,6 +262,8 @@ def _redirected(response: BegunAnswer) -> str:
 class _WholeBody:
     """Treats a whole body as a single event."""
 
+    lines = 0  # that count as complete
+
     def __init__(self) -> None:
         self._body = bytearray()
 
@@ -308,7 +310,8 @@ class HttpAnswer(Answer):
             self._response = await self._begin()
         decoder = self._decoder
         while not ready and not decoder.ended:
-            heard, said, lines = decoder.heard, decoder.said, self._lines
+            heard, said = decoder.heard, decoder.said
+            lines = 0 if self._splitter is None else self._splitter.lines
             if data := await self._read_piece(self._response):
                 payloads = self._split(data)
             else:
@@ -326,7 +329,7 @@ class HttpAnswer(Answer):
                 self._silent = self._unheard = 0.0
                 self._said_nothing = 0
             else:
-                if decoder.heard != heard or self._lines != lines:
+                if decoder.heard != heard or (self._splitter is not None and self._splitter.lines != lines):
                     self._silent = 0.0
                 self._said_nothing += len(data)
                 if self._said_nothing > UNSAID_LIMIT:
@@ -383,10 +386,6 @@ class HttpAnswer(Answer):
             waited = self._loop.time() - began
             self._silent += waited
             self._unheard += waited
-
-    @property
-    def _lines(self) -> int:
-        return self._splitter.lines if isinstance(self._splitter, SseSplitter) else 0
 
     async def _read_rest(self, response: BegunAnswer) -> bytes:
         now = self._loop.time()

@@ -293,13 +293,10 @@ class Connection(asyncio.Protocol):
         elif self._use is Use.DRAINED:
             self._drain(len(data))
         elif answer.phase is not Phase.HEAD:
-            self._count_unread(len(data))
+            before, self._unread = self._unread, self._unread + len(data)
+            if before <= HIGH_WATER < self._unread and self._transport is not None and not self._transport.is_closing():
+                self._transport.pause_reading()
             self._wake()
-
-    def _count_unread(self, size: int) -> None:
-        before, self._unread = self._unread, self._unread + size
-        if before <= HIGH_WATER < self._unread and self._transport is not None and not self._transport.is_closing():
-            self._transport.pause_reading()
 
     def _drain(self, size: int) -> None:
         self.answer.chunks.clear()

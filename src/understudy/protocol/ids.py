@@ -4,6 +4,7 @@ ids.
 
 import os
 import re
+from functools import cache
 from typing import NewType
 
 ConversationId = NewType("ConversationId", str)  # a UUID in canonical form
@@ -12,7 +13,12 @@ ConversationId = NewType("ConversationId", str)  # a UUID in canonical form
 _GROUPS = (8, 4, 4, 4, 12)
 _ALLOWED = "0123456789abcdefABCDEF-"
 _ALLOWED_BYTES = _ALLOWED.encode()
-_CANONICAL = "[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"  # compiled on first use
+
+
+@cache
+def _canonical() -> re.Pattern[str]:
+    """Compiled on first use."""
+    return re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def new_uuid() -> str:
@@ -25,7 +31,7 @@ def new_uuid() -> str:
 
 def read_uuid(text: str) -> str:
     """The canonical form. Raises `ValueError` with the reason."""
-    if re.fullmatch(_CANONICAL, text):
+    if _canonical().fullmatch(text):
         return text
     body, offset, wrapped = _unwrap(text)
     if body.encode(errors="replace").translate(None, _ALLOWED_BYTES):

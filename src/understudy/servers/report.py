@@ -36,9 +36,8 @@ def report_of(work: Work, kind: ReportKind) -> dict[str, Any]:
                 done[name] = done.get(name, 0) + hidden
         return done | spent(work.spent)
     failed = [command for command in work.commands if command.ended and (command.exit_code != 0 or command.timed_out)]
-    used = spent(work.spent)
     done = _done(work, failed, [use for use in work.tools if use.failed], _BRIEF)
-    return done | {name: used[name] for name in ("tokens", "cost_usd") if name in used}
+    return done | _counted(work.spent)
 
 
 def _done(work: Work, commands: list[Command], tools: list[ToolUse], most: _Bounds) -> dict[str, Any]:
@@ -63,15 +62,20 @@ def _done(work: Work, commands: list[Command], tools: list[ToolUse], most: _Boun
 
 def spent(tally: Tally) -> dict[str, Any]:
     """Tokens and cost if they are known, and seconds of work."""
-    used: dict[str, Any] = {}
+    used = _counted(tally)
     if tally.usage is not None:
         counts = msgspec.structs.asdict(tally.usage)
-        used["tokens"] = tally.tokens
         used["usage"] = {name: count for name, count in counts.items() if count is not None}
-        if (cost := tally.cost_usd) is not None:
-            used["cost_usd"] = round(cost, 6)
     used["seconds"] = round(tally.seconds, 3)
     return used
+
+
+def _counted(tally: Tally) -> dict[str, Any]:
+    """Tokens and cost, if they are known."""
+    if tally.usage is None:
+        return {}
+    cost = tally.cost_usd
+    return {"tokens": tally.tokens} if cost is None else {"tokens": tally.tokens, "cost_usd": round(cost, 6)}
 
 
 def _file(path: str, file: File) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,10 +45,11 @@ class Onlooker:
         assert isinstance(live.entry.record, Noticed | Opened)
         self.seen.append(live.entry.record.message if isinstance(live.entry.record, Noticed) else "opened")
 
-    def show_delta(self, live: LiveDelta) -> None:
-        assert isinstance(live.delta, TextDelta)
-        assert live.after == self._tail.broadcast.published, "a delta carries the number of the last record before it"
-        self.seen.append(live.delta.text)
+    def show_deltas(self, lives: Sequence[LiveDelta]) -> None:
+        for live in lives:
+            assert isinstance(live.delta, TextDelta)
+            assert live.after == self._tail.broadcast.published, "a delta carries the number of the last record before it"
+            self.seen.append(live.delta.text)
 
     def fail(self, error: AgentError) -> None:
         self.error = error
@@ -273,7 +275,7 @@ class Clumsy:
     def show(self, live: LiveEntry) -> None:
         raise KeyError("bug")
 
-    def show_delta(self, live: LiveDelta) -> None:
+    def show_deltas(self, lives: Sequence[LiveDelta]) -> None:
         raise KeyError("bug")
 
     def fail(self, error: AgentError) -> None:

@@ -44,7 +44,9 @@ class Follower(Protocol):
 
     def show(self, live: LiveEntry) -> None: ...
 
-    def show_delta(self, live: LiveDelta) -> None: ...
+    def show_deltas(self, lives: Sequence[LiveDelta]) -> None:
+        """Deltas that came together, at least one, after the same record."""
+        ...
 
     def fail(self, error: AgentError) -> None:
         """Nothing more will be shown: the log cannot be written."""
@@ -68,12 +70,12 @@ class Broadcast:
         """Show the entries once `publish` says that they are committed."""
         self.queue += map(LiveEntry, entries)
 
-    def add_delta(self, live: LiveDelta) -> None:
-        """Show the delta now, or after the entries that wait."""
+    def add_deltas(self, lives: Sequence[LiveDelta]) -> None:
+        """Show the deltas now, or after the entries that wait."""
         if self.queue:
-            self.queue.append(live)
+            self.queue += lives
         else:
-            self._show_delta(live)
+            self._show_deltas(lives)
             if self._text_saver.timer is None:
                 self._text_saver.save_soon()
 
@@ -89,7 +91,7 @@ class Broadcast:
                 self._show(first)
             elif type(first) is LiveDelta:
                 del queue[0]
-                self._show_delta(first)
+                self._show_deltas((first,))
                 if self._text_saver.timer is None:
                     self._text_saver.save_soon()
 
@@ -100,8 +102,8 @@ class Broadcast:
 
     def publish_foreign_text(self, saved: SavedText, turn: str) -> None:
         """Show what another process has of unfinished items beyond what was shown here. That process saves it."""
-        for delta in self.text.beyond(saved):
-            self._show_delta(LiveDelta(delta, turn, self.published))
+        if beyond := [LiveDelta(delta, turn, self.published) for delta in self.text.beyond(saved)]:
+            self._show_deltas(beyond)
 
     def drop_waiting(self) -> None:
         self.queue.clear()
@@ -125,11 +127,12 @@ class Broadcast:
             except Exception as error:
                 self._drop(follower, error)
 
-    def _show_delta(self, live: LiveDelta) -> None:
-        self.text.add(live.delta)
+    def _show_deltas(self, lives: Sequence[LiveDelta]) -> None:
+        for live in lives:
+            self.text.add(live.delta)
         for follower in tuple(self.followers):
             try:
-                follower.show_delta(live)
+                follower.show_deltas(lives)
             except Exception as error:
                 self._drop(follower, error)
 

@@ -175,7 +175,8 @@ class Ledger:
 
     def _turn_started(self, entry: Entry, record: TurnStarted) -> None:
         self._turn = record.turn_id
-        self._close_questions()
+        if self._open or self._patches:
+            self._open, self._patches = set(), {}
         self._since = entry.at
         work = self.turns[record.turn_id] = Work()
         for turn, term in self._early:
@@ -189,17 +190,12 @@ class Ledger:
     def _turn_ended(self, entry: Entry, record: TurnEnded) -> None:
         self._rest(entry, entry.at if record.cut_at is None else record.cut_at)
         self._turn = None
-        self._close_questions()
+        if self._open or self._patches:
+            self._open, self._patches = set(), {}
         if self._budget_questions:
             self._budget_questions = {}
         if self.raised:
             self.raised = {key: allowed for key, allowed in self.raised.items() if key[0] is None}
-
-    def _close_questions(self) -> None:
-        if self._open:
-            self._open = set()
-        if self._patches:
-            self._patches = {}
 
     def _user_message(self, entry: Entry, record: UserMessage) -> None:
         if record.terms is None:

@@ -5,7 +5,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from understudy.engine.log.broadcast import Broadcast, LiveDelta
@@ -173,10 +173,14 @@ class Tail:
             self._commit_delay.hold(self.flush)
 
     def emit(self, delta: Delta, turn: str) -> None:
-        """Show a delta, after everything appended before it. If it cannot be recorded, nothing of it is shown."""
+        self.emit_all((delta,), turn)
+
+    def emit_all(self, deltas: Sequence[Delta], turn: str) -> None:
+        """Show deltas, after everything appended before them. If they cannot be recorded, nothing of them is shown."""
         if self.failure:
-            return  # otherwise it would precede the text of the next answer
-        self.broadcast.add_delta(LiveDelta(delta, turn, self.state.last_seq))
+            return  # otherwise they would precede the text of the next answer
+        after = self.state.last_seq
+        self.broadcast.add_deltas([LiveDelta(delta, turn, after) for delta in deltas])
         if self._unwritten:
             self.flush_soon()
 

@@ -55,6 +55,11 @@ class ShownText:
         """If the answer ended here, viewers would have been shown more than was said."""
         return bool(self._expected) and not self._strayed
 
+    @property
+    def is_all_new(self) -> bool:
+        """Whether whatever comes next is new to viewers."""
+        return not self._expected and not self._strayed
+
     def hear(self, piece: str) -> str:
         """The part of `piece` that is new to viewers."""
         self.strayed_now = False
@@ -162,10 +167,9 @@ class TextSoFar:
     def add(self, delta: Delta) -> None:
         match delta:
             case TextDelta():  # nearly all deltas
-                known = self._texts.get(TEXT)
-                if known is None:
-                    known = self._texts[TEXT] = _Text()
-                known.new.append(delta.text)
+                if TEXT not in self._texts:
+                    self._texts[TEXT] = _Text()
+                self._texts[TEXT].new.append(delta.text)
             case ReasoningDelta(text=text, raw=raw):
                 self._texts.setdefault(RAW if raw else REASONING, _Text()).new.append(text)
             case OutputDelta() as output:
@@ -237,9 +241,6 @@ class GivenText:
         return self.lengths.get(key, 0)
 
     def add(self, delta: Delta) -> None:
-        if type(delta) is TextDelta:  # nearly all deltas
-            self.lengths[TEXT] = self.lengths.get(TEXT, 0) + len(delta.text)
-            return
         key, length = _measure(delta)
         self.lengths[key] = self.lengths.get(key, 0) + length
 

@@ -64,10 +64,15 @@ class IncomingAnswer:
             for start in range(0, number, at_once):
                 if start:
                     await asyncio.sleep(0)  # thousands may come at once; this lets a ping be answered between them
+                texts: list[TextDelta] = []
                 for event in events[start : start + at_once]:
-                    if type(event) is TextDelta:  # nearly all events: avoids a coroutine for each
-                        self._hear_text(event)
+                    if type(event) is TextDelta:  # nearly all events: those in a row are shown together
+                        if event.text:
+                            texts.append(event)
                         continue
+                    if texts:
+                        self._hear_texts(texts)
+                        texts = []
                     try:
                         if await self._hear(event, turn):
                             return
@@ -75,6 +80,8 @@ class IncomingAnswer:
                         unheard = events[next(at for at, each in enumerate(events) if each is event) :]
                         await self._count_unheard(unheard, answer, turn)
                         raise
+                if texts:
+                    self._hear_texts(texts)
         raise StreamLost("stream disconnected before completion: stream closed before response.completed")
 
     async def _count_unheard(self, events: list[ModelEvent], answer: Answer, turn: Takes) -> None:
@@ -105,13 +112,21 @@ class IncomingAnswer:
                 await turn.calls.finish_reads()
                 turn.count(usage)
             case TextDelta():
-                self._hear_text(event)
+                self._hear_texts([event])
         return False
 
-    def _hear_text(self, delta: TextDelta) -> None:
-        more = self._text.hear(delta.text)
-        if more:
-            self._tail.emit(delta if more is delta.text else TextDelta(more), self._turn_id)
+    def _hear_texts(self, deltas: list[TextDelta]) -> None:
+        if self._text.is_all_new:  # nearly always
+            self._text.hear("".join([delta.text for delta in deltas]))
+            self._tail.emit_all(deltas, self._turn_id)
+        else:
+            for delta in deltas:
+                self._hear_again(delta.text)
+
+    def _hear_again(self, piece: str) -> None:
+        """Hear a piece that may have come before."""
+        if more := self._text.hear(piece):
+            self._tail.emit(TextDelta(more), self._turn_id)
         elif self._text.strayed_now:
             self._record(ANEW)
 

@@ -257,14 +257,22 @@ class Following:
         if outlet is None or not outlet.congested or not self._fall_behind(outlet):
             self._pass_on(live)
 
-    def show_delta(self, live: LiveDelta) -> None:
-        if live.after < self.cursor or (self._hides_reasoning and type(live.delta) is ReasoningDelta):
+    def show_deltas(self, lives: Sequence[LiveDelta]) -> None:
+        if self._behind or lives[0].after < self.cursor:
             return
-        if self._behind or (self._outlet is not None and self._outlet.congested and self._fall_behind(self._outlet)):
+        if (outlet := self._outlet) is not None and outlet.congested and self._fall_behind(outlet):
             return
-        self._given.add(live.delta)
-        if not self._only_its_turn or (self.leads and (live.turn == self.turn or type(live.delta) is OutputDelta)):
-            self._viewer.delta(live)  # the output of an earlier turn's command is shown too
+        for live in lives:
+            delta = live.delta
+            if type(delta) is TextDelta:  # nearly all deltas
+                lengths = self._given.lengths
+                lengths[TEXT] = lengths.get(TEXT, 0) + len(delta.text)
+            elif self._hides_reasoning and type(delta) is ReasoningDelta:
+                continue
+            else:
+                self._given.add(delta)
+            if not self._only_its_turn or (self.leads and (live.turn == self.turn or type(delta) is OutputDelta)):
+                self._viewer.delta(live)  # the output of an earlier turn's command is shown too
 
     def fail(self, error: AgentError) -> None:
         viewer = self._viewer
@@ -421,7 +429,7 @@ class Following:
         """Show the viewer what it lacks of unfinished texts."""
         turn = self.turn or self._tail.state.turn or ""  # the record of its end may already be on its way to the disk
         for delta in self._given.missing(self._broadcast.text):
-            self.show_delta(LiveDelta(delta, turn, self.cursor))
+            self.show_deltas((LiveDelta(delta, turn, self.cursor),))
 
 
 def _is_of_session(record: Record) -> bool:

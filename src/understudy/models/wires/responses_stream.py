@@ -115,7 +115,7 @@ class ResponsesDecoder:
                 else:
                     self._give(_table(event.item), queue)
             case "response.output_item.added":
-                self._began_call = self._began_call or _text(_table(event.item), "type") in ("function_call", "custom_tool_call")
+                self._began_call = self._began_call or _kind_of(event.item) in ("function_call", "custom_tool_call")
             case "response.reasoning_summary_text.delta":
                 self._give_thought(event.delta, queue, raw=False)
             case "response.reasoning_text.delta":
@@ -180,22 +180,24 @@ class ResponsesDecoder:
 
     def _give_read(self, read: ModelItem, queue: EventQueue) -> None:
         self._gave_items = True
-        self._measure(read)
+        text = read.text() if type(read) is Message else ""
+        self._measure(read, text)
         if self._halves:
             self._give_halves(read, queue)
         if type(read) is Message and self._untold:
-            if not read.text():
+            if not text:
                 read = msgspec.structs.replace(read, content=(OutputText("".join(self._untold)),))
             self._untold = []
         queue.append(ItemDone(read))
 
-    def _measure(self, item: ModelItem) -> None:
+    def _measure(self, item: ModelItem, text: str) -> None:
+        """`text`: what a message says."""
         self._given.add_item()
         if item.id:
             self._given.add_arguments(item.id)
         match item:
             case Message():
-                self._given.add_text(item.text())
+                self._given.add_text(text)
             case Reasoning():
                 for part in (*item.summary, *(item.content or ())):
                     self._given.add_thought(part.text)
@@ -247,6 +249,23 @@ def _plain_message(item: Json) -> Message | None:
     except (ValueError, RecursionError):
         pass
     return None
+
+
+class _Kind(msgspec.Struct, gc=False):
+    type: Any = None
+
+
+_decode_kind = msgspec.json.Decoder(_Kind).decode
+
+
+def _kind_of(item: Json) -> Any:
+    """What kind of item has begun: one call instead of eight, and every answer begins one."""
+    try:
+        if type(item) is msgspec.Raw:
+            return _decode_kind(item).type
+    except (ValueError, RecursionError):
+        pass
+    return _table(item).get("type")
 
 
 def _in_phase(said: _PlainMessage) -> Message:

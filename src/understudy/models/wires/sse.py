@@ -43,7 +43,10 @@ class SseSplitter:
         if partial:
             self._partial += partial
         payloads = self._take(lines) if lines else []
-        self._count(len(chunk), fresh=bool(payloads))
+        if self._partial or self._data:
+            self._count(len(chunk), fresh=bool(payloads))
+        else:
+            self._held = 0
         return payloads
 
     def close(self) -> list[bytes]:
@@ -87,9 +90,6 @@ class SseSplitter:
         return payloads
 
     def _count(self, size: int, *, fresh: bool) -> None:
-        if not (self._partial or self._data):
-            self._held = 0
-            return
         self._held = size if fresh else self._held + size
         if self._held > self._limit or len(self._data) > LINES_LIMIT:
             raise EventTooLarge(f"an event of more than {self._limit} bytes")

@@ -165,7 +165,8 @@ class Envelope:
             self._begin(turn)
         if not self._both:
             return self._before + event.msg + b"}}\n"
-        between = self._between.get(event.type)
-        if between is None:
+        if event.type in self._between:
+            between = self._between[event.type]
+        else:
             between = self._between[event.type] = b'}}\n{"jsonrpc":"2.0","method":"' + event.type + b'",' + self._params
         return self._before + event.msg + between + event.msg + b"}}\n"

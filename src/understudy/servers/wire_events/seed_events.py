@@ -87,12 +87,12 @@ class SeedCodec:
         return live.encoded[SeedCodec]
 
     def delta(self, live: LiveDelta) -> Encoded:
-        found = live.encoded.get(SeedCodec)
-        if found is None:
-            delta = live.delta
-            plain = type(delta) is TextDelta  # nearly all deltas
-            found = Encoded(_TEXT, _encode(events.AgentMessageDelta(delta.text))) if plain else encode_delta(delta)
-            live.encoded[SeedCodec] = found
+        if SeedCodec in live.encoded:
+            return live.encoded[SeedCodec]
+        delta = live.delta
+        plain = type(delta) is TextDelta  # nearly all deltas
+        found = Encoded(_TEXT, _encode(events.AgentMessageDelta(delta.text))) if plain else encode_delta(delta)
+        live.encoded[SeedCodec] = found
         return found
 
 
