@@ -13,7 +13,7 @@ from understudy.engine.log.broadcast import LiveDelta, LiveEntry
 from understudy.engine.log.fold import State
 from understudy.engine.log.tail import Tail
 from understudy.engine.log.unfinished_text import SAVE_SECONDS
-from understudy.errors import AgentError, StoreError
+from understudy.errors import AgentError, Fenced, StoreError
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.items import Message, OutputText
 from understudy.protocol.records import (
@@ -340,6 +340,21 @@ async def test_that_all_is_written_is_told_before_the_last_of_it_is_shown(scene:
     assert told == []
     scene.log.outcomes[2](None)
     assert told == [["1 Opened", "2 TurnStarted", "3 a"]]
+
+
+async def test_after_a_failure_it_is_known_until_when_a_later_batch_may_be_written(scene: Scene) -> None:
+    told: list[bool] = []
+    scene.begin("a", "b")
+    scene.tail.on_all_written = lambda: told.append(scene.tail.may_still_be_written)
+    assert (scene.tail.may_still_be_written, told) == (False, [])  # nothing has failed
+    scene.log.outcomes[1](StoreError("disk"))
+    waits = asyncio.create_task(scene.tail.all_refused())
+    await asyncio.sleep(0)
+    assert (scene.tail.may_still_be_written, waits.done(), told) == (True, False, [])
+    scene.log.outcomes[2](Fenced("it does not fit"))
+    async with asyncio.timeout(WAIT_SECONDS):
+        await waits
+    assert (scene.tail.may_still_be_written, told) == (False, [False])
 
 
 async def test_what_is_known_to_be_on_disk_never_becomes_less(scene: Scene) -> None:

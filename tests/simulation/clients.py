@@ -78,8 +78,9 @@ class SimulatedViewer:
     def leave(self) -> None:
         if self.following is not None:
             self.following.stop()
-        self._note("left")
-        self._finish("left")
+        if not self.over.done():
+            self._note("left")
+            self._finish("left")
 
 
 class Client:

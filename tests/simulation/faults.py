@@ -185,6 +185,10 @@ def say_that_nothing_runs() -> None:
     _put(interrupting, "end_turn", nothing)
 
 
+def let_an_interrupt_do_nothing() -> None:
+    _put(Running, "interrupt", _nothing)
+
+
 def forget_a_held_message() -> None:
     take_all = HeldMessages.take_all
 
@@ -220,8 +224,8 @@ def leave_calls_open() -> None:
 def go_on_after_a_failed_commit() -> None:
     on_batch = Tail._on_batch  # pyright: ignore[reportPrivateUsage]
 
-    def went_well(self: Tail, last: int, _: BaseException | None) -> None:
-        on_batch(self, last, None)
+    def went_well(self: Tail, last: int, generation: int, _: BaseException | None) -> None:
+        on_batch(self, last, generation, None)
 
     _put(Tail, "_on_batch", went_well)
 
@@ -254,6 +258,7 @@ FAULTS: dict[str, Callable[[], None]] = {
         never_release_a_claim,
         believe_that_nobody_else_has_written,
         say_that_nothing_runs,
+        let_an_interrupt_do_nothing,
         forget_a_held_message,
         count_every_answer,
         leave_a_cut_turn_open,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from typing import NamedTuple
 
 from tests.simulation.history import Event
 from tests.simulation.rules_of_logs import LogRules
@@ -27,6 +28,13 @@ def judge(events: list[Event]) -> list[str]:
     return judge.found
 
 
+class _Begun(NamedTuple):
+    what: str
+    conversation: str
+    turn: str | None  # that ran by then
+    at: float
+
+
 class _Judge:
     def __init__(self) -> None:
         self.found: list[str] = []
@@ -38,7 +46,9 @@ class _Judge:
         self.acknowledged: dict[str, str] = {}  # conversation by message
         self.taken_back: set[str] = set()
         self.asked: dict[str, set[str]] = defaultdict(set)  # texts that a model was sent, by conversation
-        self.begun: dict[int, tuple[str, str, str | None]] = {}  # op, conversation, turn that ran by then
+        self.begun: dict[int, _Begun] = {}
+        self.standing: set[str] = set()  # processes
+        self.troubled_at = 0.0  # when a process last died, stood still or lost a claim
         self.acts: dict[str, str] = {}  # under way, by what is done: the process
         self.acted: set[str] = set()
         self.calm = False
@@ -94,6 +104,17 @@ class _Judge:
 
     def _on_loses(self, event: Event) -> None:
         self.logs.lost_a_claim = True
+        self.troubled_at = event.at
+
+    def _on_stands(self, event: Event) -> None:
+        self.standing.add(event.facts["process"])
+
+    def _on_goes_on(self, event: Event) -> None:
+        self.standing.discard(event.facts["process"])
+        self.troubled_at = event.at
+
+    def _on_closing(self, event: Event) -> None:
+        self.troubled_at = event.at
 
     def _on_follow(self, event: Event) -> None:
         self.viewers.follows(event)
@@ -177,6 +198,8 @@ class _Judge:
 
     def _on_crash(self, event: Event) -> None:
         """Whatever it ran has ended with it."""
+        self.standing.discard(event.facts["process"])
+        self.troubled_at = event.at
         self.acts = {what: process for what, process in self.acts.items() if process != event.facts["process"]}
 
     _on_gone = _on_crash
@@ -188,7 +211,7 @@ class _Judge:
 
     def _on_begun(self, event: Event) -> None:
         name = event.conversation
-        self.begun[event.facts["op"]] = event.facts["what"], name, self.logs.running.get(name)
+        self.begun[event.facts["op"]] = _Begun(event.facts["what"], name, self.logs.running.get(name), event.at)
 
     def _on_told(self, event: Event) -> None:
         facts = event.facts
@@ -196,13 +219,17 @@ class _Judge:
         if begun is None:
             self.complain(f"op {facts['op']} was answered twice")
             return
-        what, name, turn = begun
+        what, name, turn, since = begun
         if name in self.logs.deleted:
             return
         match what:
             case "interrupt" if facts.get("stopped") in ("over", "nothing") and turn is not None:
                 if self.logs.running.get(name) == turn:
                     self.complain(f"turn {turn} of {name[-4:]} was said to be over, and runs in the log")
+            case "interrupt" if facts.get("stopped") == "requested" and turn is not None:
+                was_quiet = since > self.troubled_at and not self.standing
+                if was_quiet and self.logs.running.get(name) == turn:
+                    self.complain(f"turn {turn} of {name[-4:]} was told to end, and runs on, though all processes are well")
             case "decide" if facts.get("outcome") == "counts":
                 if not self._has(name, ApprovalDecided, answer_id=facts["answer_id"], effective=True):
                     self.complain(f"answer {facts['answer_id']} was said to count, and the log does not say so")
@@ -225,7 +252,7 @@ class _Judge:
         )
 
     def _on_waits(self, event: Event) -> None:
-        what, name, _ = self.begun.get(event.facts["op"], ("op", "", None))
+        what, name, *_ = self.begun.get(event.facts["op"], ("op", "", None))
         self.complain(f"{what} of {name[-4:]} (op {event.facts['op']}) waits for ever")
 
     def _on_bug(self, event: Event) -> None:

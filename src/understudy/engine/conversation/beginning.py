@@ -18,6 +18,7 @@ from understudy.engine.log.facts import merge
 from understudy.engine.log.tail import Tail
 from understudy.engine.setup.turn_setup import TurnSetup
 from understudy.engine.turn.approvals import Approvals
+from understudy.engine.turn.incoming_answer import TAKEN_BACK
 from understudy.engine.turn.long_commands import LongCommands
 from understudy.engine.turn.turn import Turn
 from understudy.errors import BadRequest, StoreError
@@ -203,9 +204,12 @@ class Beginning:
         if turn_id is None:
             self._letters.forget_ends()
             return None
-        if may_resume and self._goes_on and not await self._letters.end_was_asked_of(turn_id):
-            return turn_id
+        resumes = may_resume and self._goes_on and not await self._letters.end_was_asked_of(turn_id)
         unfinished = await recovery.unfinished_text(self._log, tail.conversation_id)
+        if resumes:
+            if unfinished:  # of an answer that broke off before the questions; the resumed turn does not know what was shown of it
+                tail.append(TAKEN_BACK, turn=turn_id)
+            return turn_id
         self._check_that_all_is_well()
         self._running.close(turn_id, TurnEnded("interrupted", recovery.INTERRUPTED, unfinished, cut_at=tail.state.last_at))
         self._letters.forget_ends()

@@ -54,6 +54,8 @@ class OurClaim:
         tail = self._tail
         if self._claim is not None and not tail.failure:
             return Inbox.HAS_LETTERS
+        if tail.failure:
+            await tail.all_refused()
         self.release()  # after a failure it is unknown what was written; a new claim tells
         knows = self._as_of is not None and not tail.failure
         known = Position(tail.stored_epoch, tail.state.last_seq, as_of=self._as_of or 0) if knows else None

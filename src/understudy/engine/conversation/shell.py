@@ -157,6 +157,8 @@ class Shell:
         """Release the claim once all is written. Called before the answer goes out, so that another process that acts on it can
         claim.
         """
+        if self.tail.failure is not None and self.tail.may_still_be_written:
+            return
         if not (self.running.turn or self.standing.phase in REFUSES or self.queue.busy or self.long_commands):
             self.claim.release()
 

@@ -84,6 +84,8 @@ class Tail:
         self._unwritten: list[Entry] = []
         self._encoded: list[bytes] = []  # the encoded records of `_unwritten`
         self._generation = 0  # grows when the store is read anew: outcomes of earlier batches are then ignored
+        self._under_way = 0  # batches of which the store has not said what became of them
+        self._refused: asyncio.Future[None] | None = None
         self._flushing = False
         self._commit_delay = commit_delay or CommitDelay(loop)
         self._held = False
@@ -226,7 +228,8 @@ class Tail:
         if clears:
             self._text_saver.note_cleared()
         last, generation = entries[-1].seq, self._generation
-        self._log.append(batch, lambda error: self._on_batch(last, error) if generation == self._generation else None)
+        self._under_way += 1
+        self._log.append(batch, lambda error: self._on_batch(last, generation, error))
 
     def _save_text(self) -> None:
         if self.broadcast.queue:
@@ -269,7 +272,33 @@ class Tail:
             self._tell_durable(self._committed, None)
         self.broadcast.publish(self._committed)
 
-    def _on_batch(self, last: int, error: BaseException | None) -> None:
+    @property
+    def may_still_be_written(self) -> bool:
+        """Whether the store, after a failure, still has a later batch. Nobody else may have the claim until that is refused: if
+        another process wrote as many records as the batch that failed had, the later one would fit behind them.
+        """
+        return self.failure is not None and self._under_way > 0
+
+    async def all_refused(self) -> None:
+        """Wait, after a failure, until nothing that was handed to the store before can still be written."""
+        while self.may_still_be_written:
+            if self._refused is None:
+                self._refused = self._loop.create_future()
+            await asyncio.shield(self._refused)
+
+    def _note_refused(self) -> None:
+        refused, self._refused = self._refused, None
+        if refused is not None:
+            refused.set_result(None)
+        if self.on_all_written is not None:
+            self.on_all_written()
+
+    def _on_batch(self, last: int, generation: int, error: BaseException | None) -> None:
+        self._under_way -= 1
+        if self.failure is not None and not self._under_way:
+            self._note_refused()
+        if generation != self._generation:
+            return
         if error is not None:
             self.fail(error if isinstance(error, AgentError) else StoreError(f"conversation store: {error}"))
             return

@@ -16,6 +16,7 @@ from understudy.tools.host import ToolHost
 AT_ONCE = 128  # events of a model handled before others get their turn; fewer if there are many viewers
 MERGED_CHARACTERS = 4096  # pieces that arrived together are joined until the text has this length
 ANEW = Noticed("the model began its answer anew; the whole text follows when it is complete", withdraws=True)
+TAKEN_BACK = Noticed("the model took back what it had begun to say", withdraws=True)
 
 
 class Takes(ToolHost, Protocol):
@@ -164,7 +165,7 @@ class IncomingAnswer:
         texts = (self._text, *(self._thoughts or ()))
         left = [text for text in texts if not text.untouched]
         if any(text.shown for text in left):
-            self._record(Noticed("the model took back what it had begun to say", withdraws=True))
+            self._record(TAKEN_BACK)
         for text in left:
             text.finish()
 
