@@ -1,109 +1,75 @@
-"""docs/ci.md: its YAML is read, and what its jobs run is run, beside a scripted model and without a network."""
+"""docs/ci.md: the jobs that it shows give the action and the job what these know, and are run, with a model on loopback."""
 
+import asyncio
 import json
-import os
-import subprocess
-import sys
+import re
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 import yaml
 
 from tests.docs.blocks import ROOT, Block, all_blocks
-from understudy.testing.waiting import WAIT_SECONDS
+from tests.packaging.forge_runner import HEADER, change, findings, machine
+from understudy import __version__
+from understudy.testing import ScriptedModel, say
 
-REVIEW = {
-    "findings": [
-        {
-            "title": "Wrong",
-            "body": "It is.",
-            "severity": "low",
-            "file": "app.py",
-            "line": 1,
-            "end_line": 1,
-            "confidence": 0.5,
-        }
-    ],
-    "overall_correctness": "patch is correct",
-    "overall_explanation": "Fine.",
-    "overall_confidence_score": 0.5,
-}
 SUMMARY = {"risky": False, "summary": "One line changed."}
+NOT_OF_THE_RUNNER = ("api-key", "source")  # a secret, and where it is installed from
 
 
 def of_page(language: str) -> list[Block]:
     return [block for block in all_blocks() if block.language == language and block.page == ROOT / "docs" / "ci.md"]
 
 
-def scripts(job: dict[str, Any]) -> Iterator[str]:
-    """What a job of either forge runs, in order."""
-    for step in cast(list[dict[str, Any]], job.get("steps", [])):
-        if "run" in step:
-            yield step["run"]
-    yield from job.get("before_script", [])
-    yield from job.get("script", [])
+def uses() -> Iterator[tuple[str, str, dict[str, str]]]:
+    """What the page gives ours: the forge, which version, and the inputs."""
+    for block in of_page("yaml"):
+        tree = yaml.safe_load(block.text)
+        if "jobs" in tree:
+            steps: list[dict[str, Any]] = [step for job in tree["jobs"].values() for step in job["steps"]]
+            yield from (("github", step["uses"], step["with"]) for step in steps if "/understudy@" in step["uses"])
+        else:
+            yield from (("gitlab", f"{each['project']}@{each['ref']}", each["inputs"]) for each in tree["include"])
 
 
-def jobs(text: str) -> Iterator[dict[str, Any]]:
-    tree = cast(dict[str, Any], yaml.safe_load(text))
-    yield from tree["jobs"].values() if "jobs" in tree else tree.values()
+def test_the_page_shows_a_review_and_a_prompt_at_each_forge() -> None:
+    shown = [(forge, "prompt" in inputs) for forge, _, inputs in uses()]
+    assert shown == [("github", False), ("github", True), ("gitlab", False), ("gitlab", True)]
+    assert {version for _, version, _ in uses()} == {f"YOUR-TEAM/understudy@v{__version__}"}
+    [included] = {each["file"] for block in of_page("yaml") for each in yaml.safe_load(block.text).get("include", [])}
+    assert (ROOT / included.removeprefix("/")).exists()
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """A repository with a branch to compare with, and the two files of the page."""
-    folder = tmp_path / "project"
-    (folder / "ci").mkdir(parents=True)
-    [configuration], [schema] = of_page("toml"), of_page("json")
-    (folder / "ci" / "understudy.toml").write_text(configuration.text)
-    (folder / "ci" / "summary.schema.json").write_text(schema.text)
-    git = ("git", "-c", "user.name=n", "-c", "user.email=e@x", "-c", "init.defaultBranch=main")
-    (folder / "app.py").write_text("one\n")
-    for words in (("init", "-q"), ("add", "."), ("commit", "-qm", "first"), ("update-ref", "refs/remotes/origin/main", "HEAD")):
-        subprocess.run([*git, *words], cwd=folder, check=True, timeout=WAIT_SECONDS)
-    (folder / "app.py").write_text("two\n")
-    subprocess.run([*git, "commit", "-qam", "second"], cwd=folder, check=True, timeout=WAIT_SECONDS)
-    return folder
+def test_every_input_is_on_the_page() -> None:
+    page = (ROOT / "docs" / "ci.md").read_text()
+    named = set(re.findall(r"^\| `([\w-]+)` \|", page, re.MULTILINE))
+    assert named == set(HEADER["spec"]["inputs"]) | {"api-key", "key-name"}
+
+
+def test_the_checkout_keeps_no_token_and_has_what_a_review_compares_with() -> None:
+    [block] = [block for block in of_page("yaml") if "jobs" in yaml.safe_load(block.text)]
+    [job] = yaml.safe_load(block.text)["jobs"].values()
+    assert job["steps"][0]["with"] == {"fetch-depth": 0, "persist-credentials": False}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("block", of_page("yaml"), ids=lambda block: block.name)
-def test_what_the_jobs_run_works(block: Block, project: Path, tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    env = {
-        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "HOME": str(tmp_path),
-        "CODEX_HOME": str(home),
-        "GITHUB_BASE_REF": "main",
-        "CI_MERGE_REQUEST_TARGET_BRANCH_NAME": "main",
-    }
-    ran: list[str] = []
-    for job in jobs(block.text):
-        for script in scripts(job):
-            if script.startswith("pip install"):
-                continue  # it is installed
-            ran.append(script)
-            if (home / "config.toml").exists():
-                answers = tmp_path / "answers.json"
-                answers.write_text(json.dumps([{"say": json.dumps(REVIEW if "review" in script else SUMMARY)}]))
-                scripted = f'model_provider = "scripted"\nunderstudy.scripted_model = {json.dumps(str(answers))}\n'
-                (home / "config.toml").write_text(scripted + (project / "ci" / "understudy.toml").read_text())
-            done = subprocess.run(
-                ["bash", "-e", "-c", script],
-                cwd=project,
-                env=env,
-                capture_output=True,
-                text=True,
-                timeout=4 * WAIT_SECONDS,
-                check=False,
-            )
-            assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"
-    assert sum("understudy review" in script for script in ran) == 1
-    assert json.loads((project / "summary.json").read_text()) == SUMMARY
-    if (project / "review.sarif").exists():
-        assert json.loads((project / "review.sarif").read_text())["version"] == "2.1.0"
+@pytest.mark.parametrize(("forge", "inputs"), [(forge, inputs) for forge, _, inputs in uses()])
+async def test_what_the_jobs_run_works(forge: str, inputs: dict[str, str]) -> None:
+    [settings], [schema] = of_page("toml"), of_page("json")
+    answer = json.dumps(SUMMARY) if "prompt" in inputs else findings("low")
+    given = {name: value for name, value in inputs.items() if name not in NOT_OF_THE_RUNNER}
+    with machine() as runner:
+        async with ScriptedModel([say(answer)]) as model:
+            change(runner, model.url, {"ci/summary.schema.json": schema.text}, "ci/understudy.toml", settings.text)
+            ended = await asyncio.to_thread(runner.run, forge, given)
+            assert model.requests, ended.out
+        assert ended.code == 0, ended.out
+        result = runner.result(forge, ended)
+    if "prompt" in inputs:
+        assert json.loads(result) == SUMMARY
+    elif forge == "github":
+        assert json.loads(result)["version"] == "2.1.0"
     else:
-        assert ElementTree.fromstring((project / "review.xml").read_text()).get("tests") == "1"
+        assert ElementTree.fromstring(result).get("tests") == "1"
