@@ -32,6 +32,24 @@ async def test_instructions_that_are_there_are_changed_by_neither(tmp_path: Path
     assert all("protected path" in text and "`protect` under [understudy.sandbox]" in text for text in told)
 
 
+async def test_what_claude_md_imports_is_changed_by_neither_and_can_be_opened(tmp_path: Path) -> None:
+    (tmp_path / "CLAUDE.md").write_text("@one.md @two.md\n")
+    for name in ("one.md", "two.md"):
+        (tmp_path / name).write_text("kept\n")
+    script = [
+        call("shell", command=["sh", "-c", "echo x >> one.md; echo x >> two.md"]),
+        call("apply_patch", call_id="p", input=patch_text("*** Update File: one.md", "@@", "-kept", "+y")),
+        say("done"),
+    ]
+    config = {**CONFIG, "understudy.sandbox.protect": ["!two.md"]}
+    async with scene(script, tmp_path, config=config) as (model, client):
+        await client.codex("Change them.")
+        assert "imported by CLAUDE.md" in str(model.requests[0])
+        assert "protected path" in told_to_model(model.requests[2], "p")
+    assert (tmp_path / "one.md").read_text() == "kept\n"
+    assert (tmp_path / "two.md").read_text() == "kept\nx\n"
+
+
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     subprocess.run(["git", "init", "-q", tmp_path], check=True)

@@ -73,6 +73,7 @@ class SandboxSettings(msgspec.Struct, frozen=True, kw_only=True):
     mask: tuple[Path, ...] = ()  # absolute; unreadable for commands
     protect: tuple[str, ...] = ()  # not to be written: a name within every writable root, or an absolute path
     kept: tuple[str, ...] = ()  # further such names, which commands may create if they are missing
+    opened: tuple[str, ...] = ()  # names of `!`: these files are not protected for what they are
     limits: Limits = Limits()
 
 

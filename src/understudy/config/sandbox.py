@@ -121,6 +121,7 @@ def read_sandbox(read: TreeReader, chosen: SandboxMode | None, *, home: Path, cw
         mask=_distinct((state, home / "auth.json", home / "config.toml", *keys, *_masked(mask, cwd, roots, env))),
         protect=tuple(dict.fromkeys(guarded)),
         kept=told,
+        opened=tuple(entry[1:].rstrip("/") for entry in wanted or () if entry.startswith(_OPENED)),
         limits=_read_limits(read),
     )
 

@@ -1,9 +1,10 @@
 """Opens files whose content a model will be given, and knows the file systems that are never opened."""
 
 import errno
+import logging
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 
 from understudy.places.masks import Identity, Masks
@@ -61,6 +62,8 @@ def _kernel_devices() -> frozenset[int]:
 
 _MOST_LINKS = 40
 _MOST_FOLDERS = 256
+logger = logging.getLogger(__name__)
+
 READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC  # a FIFO must not block us
 
 
@@ -116,6 +119,27 @@ def read_for_model(path: str, masks: Masks, most: int, *, within: str = "/") -> 
     """The first bytes of such a file."""
     with open(open_for_model(path, masks, within=within), "rb") as file:
         return file.read(most)
+
+
+Act = Callable[[Callable[[], bytes]], bytes]
+
+
+def read_or_tell(path: str, most: int, masks: Masks, within: str = "/", act: Act = lambda work: work()) -> bytes | None:
+    """The head of a plain file; None for anything else. `act` opens it with the rights of the user who should read it.
+
+    A project's file may be a link only to a place in that project: the text is sent to the model, so a link to a secret elsewhere
+    must not be followed.
+    """
+    try:
+        return act(lambda: read_for_model(path, masks, most, within=within))
+    except FileNotFoundError:
+        return None
+    except NotForModels as error:
+        logger.warning("%s was not read: %s", path, error)
+        return None
+    except OSError as error:
+        logger.warning("%s was not read: %s", path, error.strerror)
+        return None
 
 
 class JudgedWalk:

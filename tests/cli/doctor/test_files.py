@@ -64,8 +64,8 @@ def test_every_file_is_listed_with_whether_it_counts(planted: Program) -> None:
         "project/AGENTS.override.md": "counts",
         "project/AGENTS.md": "no",
         "project/Claude.md": "no",
-        "project/CLAUDE.local.md": "no",
-        "project/.claude/rules/r.md": "no",
+        "project/CLAUDE.local.md": "counts",
+        "project/.claude/rules/r.md": "counts",
         "project/.claude/skills/good/SKILL.md": "trust",
         "project/.agents/skills/broken/SKILL.md": "no",
         "project/.claude/commands/go.md": "trust",
@@ -94,6 +94,17 @@ def test_what_is_trusted_counts_and_hides_others_of_its_name(planted: Program) -
     assert found["project/.mcp.json"][0] == found["project/.claude/settings.json"][0] == "counts"
     assert found["user/.claude/skills/good/SKILL.md"][0] == "no"
     assert "of the same name comes first" in found["user/.claude/skills/good/SKILL.md"][1]
+
+
+def test_imports_are_listed_and_those_that_are_left_out_named(planted: Program) -> None:
+    plant(planted.cwd / "docs" / "a.md", "words\n")
+    plant(planted.cwd / "package.json", "{}\n")
+    plant(planted.cwd / "CLAUDE.local.md", "@docs/a.md @package.json @../other.md @nowhere.md\n")
+    plant(planted.cwd.parent / "other.md")
+    found = listed(planted)
+    assert found["project/docs/a.md"] == ("counts", "imported")
+    assert found["project/package.json"][1].startswith("not imported, since it may change every day")
+    assert any(path.endswith("/other.md") and "leads out of" in why for path, (_, why) in found.items())
 
 
 def test_a_folder_that_is_marked_as_untrusted_has_nothing_that_counts(planted: Program) -> None:

@@ -4,7 +4,7 @@ import json
 import logging
 import os
 from argparse import Namespace
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +12,16 @@ import msgspec
 
 from understudy.cli.settings import read_overrides
 from understudy.config.home import find_home, is_there
-from understudy.config.load import CLAUDE_DOC_NAMES, DOC_NAMES, load_config
+from understudy.config.load import CLAUDE_DOC_NAMES, load_config
 from understudy.config.model import Config
 from understudy.config.project import COMMAND_FOLDERS, SKILL_FOLDERS, is_marked_untrusted, project_files, project_folders
 from understudy.config.sandbox import places_of
 from understudy.engine.setup.called import Called, survey_commands
+from understudy.engine.setup.claude_docs import left_out
 from understudy.engine.setup.disk import Found, OwnTree, Standing, in_home, in_tree, project_trees
-from understudy.engine.setup.setup import global_doc, project_docs
+from understudy.engine.setup.setup import own_doc_paths, own_docs, project_docs
 from understudy.engine.setup.skills import MOST_SKILLS, Skill, find_skills, survey_skills
+from understudy.engine.setup.turn_setup import Doc
 from understudy.errors import ConfigError
 from understudy.places.places import Places
 from understudy.places.reading import NotForModels, read_for_model
@@ -74,13 +76,13 @@ def survey(config: Config) -> Iterator[Row]:
 
 def instructions(config: Config) -> Iterator[Row]:
     places = places_of(config)
-    own = global_doc(config, places)
-    yield from _own_instructions(config, places, None if own is None else own[0])
-    used = dict(project_docs(config, places))
+    yield from _own_instructions(config, places)
+    docs = project_docs(config, places)
+    used = {doc.path: doc for doc in docs}
     left = config.project_doc_max_bytes
     folders = project_folders(places.pinned[0].path)
     for folder in (each.rstrip("/") for each in reversed(folders)):
-        counted = next((path for path in used if _folder_of(path, config) == folder), "")
+        counted = next((path for path, doc in used.items() if not doc.imported and _folder_of(path, config) == folder), "")
         for name in config.project_doc_names:
             path = f"{folder}/{name}"
             if not is_there(path) or path == f"{config.claude_home}/{CLAUDE_DOC_NAMES[0]}":
@@ -93,7 +95,13 @@ def instructions(config: Config) -> Iterator[Row]:
             else:
                 why, chosen = _why_not(path, places, folders[-1], counted, config, left)
                 yield Row("instructions", path, "no", why, by_choice=chosen)
-        yield from _not_ours(folder, config)
+        yield from _not_ours(folder, config, used)
+    yield from _imports(docs, folders[-1])
+
+
+def _imports(docs: Sequence[Doc], within: str) -> Iterator[Row]:
+    yield from (Row("instructions", doc.path, "counts", "imported") for doc in docs if doc.imported)
+    yield from (Row("instructions", path, "no", why, by_choice=True) for path, why in left_out(docs, within))
 
 
 def _folder_of(path: str, config: Config) -> str:
@@ -101,22 +109,22 @@ def _folder_of(path: str, config: Config) -> str:
     return path.removesuffix(f"/{name}")
 
 
-def _own_instructions(config: Config, places: Places, counted: str | None) -> Iterator[Row]:
-    for path in (*(f"{config.home}/{name}" for name in DOC_NAMES), f"{config.claude_home}/{CLAUDE_DOC_NAMES[0]}"):
-        if not is_there(path):
-            continue
-        if path == counted:
+def _own_instructions(config: Config, places: Places) -> Iterator[Row]:
+    docs = own_docs(config, places)
+    used = {doc.path for doc in docs}
+    paths = own_doc_paths(config)
+    for path in filter(is_there, paths):
+        if path in used:
             yield Row("instructions", path, "counts", _odd_text(path, places, "/"))
         else:
-            why, chosen = _why_not(path, places, "/", counted or "", config, 1)
+            why, chosen = _why_not(path, places, "/", next((each for each in paths if each in used), ""), config, 1)
             yield Row("instructions", path, "no", why, by_choice=chosen)
-    for path in (f"{config.agents_home}/AGENTS.md", *_markdown_in(f"{config.claude_home}/rules", places)):
-        if is_there(path):
-            yield Row("instructions", path, "no", _only_these(config), by_choice=True)
-
-
-def _markdown_in(folder: str, places: Places) -> list[str]:
-    return [found.path for found in in_home(folder, ".md", places.masks, 1)]
+    if is_there(path := f"{config.agents_home}/AGENTS.md"):
+        yield Row("instructions", path, "no", _only_these(config), by_choice=True)
+    for found in in_home(f"{config.claude_home}/rules", ".md", places.masks, 1):
+        counts = found.path in used
+        yield Row("instructions", found.path, "counts" if counts else "no", "" if counts else found.why or "it is empty")
+    yield from _imports(docs, config.claude_home)
 
 
 def _why_not(path: str, places: Places, within: str, counted: str, config: Config, left: int) -> tuple[str, bool]:
@@ -148,11 +156,14 @@ def _odd_text(path: str, places: Places, within: str) -> str:
     return ""
 
 
-def _not_ours(folder: str, config: Config) -> Iterator[Row]:
+def _not_ours(folder: str, config: Config, used: Mapping[str, Doc]) -> Iterator[Row]:
+    """Those beside the first file of a folder."""
     rules = [found.path for tree in project_trees(config, (_RULES,), listing=True) for found in in_tree(tree, _RULES, config)]
     names = [*_NOT_OURS, *_other_case(folder, config)]
     for path in (*(f"{folder}/{name}" for name in names), *(path for path in rules if path.startswith(f"{folder}/{_RULES}/"))):
-        if is_there(path) and os.path.dirname(path) not in (str(config.home), config.agents_home):
+        if path in used:
+            yield Row("instructions", path, "counts")
+        elif is_there(path) and os.path.dirname(path) not in (str(config.home), config.agents_home):
             yield Row("instructions", path, "no", _only_these(config), by_choice=True)
 
 

@@ -17,7 +17,7 @@ from understudy.config.model import Config
 from understudy.config.project import COMMAND_FOLDERS, project_folders, skill_folders
 from understudy.config.sandbox import places_of
 from understudy.engine.setup.disk import MOST_BYTES, Found, in_home, in_tree, may_be_read, project_trees, tell
-from understudy.engine.setup.skills import Skill, find_skills, front_matter, says, skill_text
+from understudy.engine.setup.skills import Skill, find_skills, front_matter, says, skill_text, without_front_matter
 from understudy.errors import BadRequest
 from understudy.places.places import Places
 from understudy.protocol.items import InputText
@@ -32,7 +32,6 @@ MOST_SPELLED_OUT = 1024 * 1024  # characters
 _NAME = re.compile(r"[^\W_][\w.-]*(?::[^\W_][\w.-]*)*")
 _PLACE = re.compile(r"\$(ARGUMENTS\b|[1-9](?!\d))")
 _TYPED = re.compile(r"\s*/(\S+)(.*)\Z", re.DOTALL)
-_HEAD = re.compile(r"\A\ufeff?---[ \t]*\r?\n.*?^(?:---|\.\.\.)[ \t]*$\r?\n?", re.DOTALL | re.MULTILINE)
 
 
 class Called(msgspec.Struct, frozen=True):
@@ -92,7 +91,7 @@ def _judge(found: Found, places: Places | None) -> tuple[Found, Called | None]:
     fields = front_matter(text)
     if says(fields, "user-invocable", "false"):
         return msgspec.structs.replace(found, standing="no", why="it says `user-invocable: false`"), None
-    body = _HEAD.sub("", text, count=1) if fields else text
+    body = without_front_matter(text)
     described = fields.get("description", "") or next((line for line in body.splitlines() if line.strip()), "")
     return found, Called(name, shown_line(described), shown_line(fields.get("argument-hint", "")), found.path, body=body.strip())
 

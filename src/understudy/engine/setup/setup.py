@@ -17,16 +17,15 @@ from understudy.config.project import is_marked_untrusted, project_folders, skil
 from understudy.config.providers import BY_ID
 from understudy.config.sandbox import places_of
 from understudy.engine.compaction.limits import ContextLimits
-from understudy.engine.setup.turn_setup import TurnSetup
+from understudy.engine.setup.turn_setup import Doc, TurnSetup
 from understudy.models.auth import Credentials
 from understudy.models.families import Family, family_of
 from understudy.models.http_model import model_asked, open_model
 from understudy.models.model import ModelSettings, ToolSpec
 from understudy.models.providers import UNADDRESSED, Provider, find_provider, is_header
 from understudy.net import HttpClient
-from understudy.places.masks import Masks
 from understudy.places.places import Places
-from understudy.places.reading import NotForModels, read_for_model
+from understudy.places.reading import read_or_tell
 from understudy.protocol.items import InputText, Message, Usage
 from understudy.protocol.records import Pins, UserMessage
 from understudy.tools.registry import OfferConditions, find_tool, offered
@@ -80,7 +79,6 @@ logger = logging.getLogger(__name__)
 KEPT = 32  # configurations; most processes see one or two
 _AFTER_GLOBAL = "\n\n--- project-doc ---\n\n"
 _GLOBAL_MAX_BYTES = 1024 * 1024
-_Act = Callable[[Callable[[], bytes]], bytes]
 
 
 class Setups:
@@ -105,7 +103,7 @@ class Setups:
         Raises `ConfigError`. Nothing is sent and no key is looked up yet.
         """
         places = places_of(config, pins)
-        preamble = _preamble(config, places)
+        preamble, imported = _preamble(config, places)
         known = self._known.get(id(config))
         if known is None or config.model_provider in UNADDRESSED:  # a script is read anew and played from its beginning
             self._http = self._http or HttpClient(self._env)
@@ -117,6 +115,10 @@ class Setups:
             setup = msgspec.structs.replace(setup, preamble=preamble)
             self._known[id(config)] = config, setup
         settings = _settings_in(private_tmp, places, setup.settings)
+        if imported:
+            from understudy.engine.setup.tool_settings import keeping
+
+            settings = cache(partial(keeping, settings, imported))
         given = partial(_given, config, places) if config.skills else setup.given
         return msgspec.structs.replace(setup, settings=settings, pins=places.pins(), given=given)
 
@@ -295,8 +297,8 @@ def _settings_in(
 # -- what precedes the first message
 
 
-def _preamble(config: Config, places: Places) -> tuple[Message, ...]:
-    """What precedes the first message of every request."""
+def _preamble(config: Config, places: Places) -> tuple[tuple[Message, ...], tuple[str, ...]]:
+    """What precedes the first message of every request, and the files in it that would not be protected by their names."""
     messages = [Message("user", (InputText(environment_context(config)),))]
     if config.developer_instructions:
         messages.insert(0, Message("developer", (InputText(config.developer_instructions),)))
@@ -313,10 +315,11 @@ def _preamble(config: Config, places: Places) -> tuple[Message, ...]:
 
         if (skills := find_skills(config, places)).listed:
             messages.append(Message("user", (InputText(skills_message(skills)),)))
-    told = user_instructions(config, places, folders)
+    docs = project_docs(config, places, folders)
+    told = _joined(config, places, docs)
     if told is not None:
         messages.append(Message("user", (InputText(user_instructions_message(told)),)))
-    return tuple(messages)
+    return tuple(messages), tuple(doc.path for doc in docs if doc.imported and not _is_opened(doc.path, config))
 
 
 def _given(config: Config, places: Places, messages: Iterable[UserMessage]) -> tuple[Message, ...]:
@@ -335,9 +338,17 @@ def user_instructions(config: Config, places: Places | None = None, folders: Seq
     `folders`: the project's, if already known.
     """
     places = places or places_of(config)
-    own = global_doc(config, places)
-    parts = (None if own is None else own[1], "\n\n".join(text for _, text in project_docs(config, places, folders)))
+    return _joined(config, places, project_docs(config, places, folders))
+
+
+def _joined(config: Config, places: Places, docs: Sequence[Doc]) -> str | None:
+    parts = ("\n\n".join(doc.text for doc in each) for each in (own_docs(config, places), docs))
     return _AFTER_GLOBAL.join(part for part in parts if part) or None
+
+
+def _is_opened(path: str, config: Config) -> bool:
+    """Whether the user lets it be changed without a question."""
+    return any(path == name or path.endswith(f"/{name}") for name in config.sandbox.opened)
 
 
 def user_instructions_message(text: str) -> str:
@@ -354,70 +365,77 @@ def environment_context(config: Config) -> str:
     )
 
 
-def global_doc(config: Config, places: Places) -> tuple[str, str] | None:
-    """The user's own file and its text: the first one that is not empty."""
-    for path in (*(f"{config.home}/{name}" for name in DOC_NAMES), f"{config.claude_home}/{CLAUDE_DOC_NAMES[0]}"):
-        if not is_there(path):  # most users have none, and masks cost a new conversation a hundred calls
-            continue
-        text = (_read(path, _GLOBAL_MAX_BYTES, places.masks) or b"").decode(errors="replace").strip()
-        if text:
-            return path, text
-    return None
+def own_docs(config: Config, places: Places) -> list[Doc]:
+    """The user's own: the first file that is not empty, and what Claude Code reads besides."""
+
+    def read(path: str) -> str | None:
+        data = read_or_tell(path, _GLOBAL_MAX_BYTES, places.masks)
+        return None if data is None else data.decode(errors="replace").strip()
+
+    has_claude = is_there(config.claude_home)
+    there = [path for path in own_doc_paths(config, has_claude) if is_there(path)]
+    first = next((Doc(path, text) for path in there if (text := read(path))), None)
+    found = [] if first is None else [first]
+    if not has_claude:
+        return found
+    from understudy.engine.setup.claude_docs import of_rules, with_imports
+
+    return with_imports(found, config.claude_home, read) + of_rules(f"{config.claude_home}/rules", config.claude_home, read)
 
 
-def project_docs(config: Config, places: Places, folders: Sequence[str] = ()) -> list[tuple[str, str]]:
-    """For each folder from the git root to cwd, the first readable file by name, with its text, within a shared limit of bytes.
-    Without a git root only cwd counts. Folders that the user marks as untrusted are skipped.
+def own_doc_paths(config: Config, has_claude: bool = True) -> list[str]:
+    return [f"{config.home}/{name}" for name in DOC_NAMES] + ([f"{config.claude_home}/{CLAUDE_DOC_NAMES[0]}"] * has_claude)
+
+
+def project_docs(config: Config, places: Places, folders: Sequence[str] = ()) -> list[Doc]:
+    """For each folder from the git root to cwd, the first readable file by name, with its text, and what Claude Code reads besides,
+    within a shared limit of bytes. Without a git root only cwd counts. Folders that the user marks as untrusted are skipped.
     """
     cwd = places.pinned[0].path
     if not folders or folders[0] != cwd:  # it may have been reached by a link
         folders = project_folders(cwd)
-    there = [paths for folder in reversed(folders) if (paths := _docs_in(folder, config))]
+    there = [docs for folder in reversed(folders) if (docs := _docs_in(folder, config)) is not None]
     if not there:
         return []  # most projects have none: then no places or rights need to be prepared
     if (complaint := places.complaint()) is not None:
         logger.warning("no AGENTS.md of the project was read: %s", complaint)
         return []
-    left = config.project_doc_max_bytes
-    found: list[tuple[str, str]] = []
-    for paths in there:
-        if left <= 0:
-            break
-        for path in paths:
-            data = _read(path, left, places.masks, within=folders[-1], act=places.act)
-            if data is None:
-                continue
-            text = data.decode(errors="replace")
-            if text.strip():
-                found.append((path, text))
-                left -= len(data)
-            break
+    root, left = folders[-1], config.project_doc_max_bytes
+
+    def read(path: str) -> str | None:
+        nonlocal left
+        data = None if left <= 0 else read_or_tell(path, left, places.masks, within=root, act=places.act)
+        if data is None or not data.strip():
+            return None if data is None else ""
+        left -= len(data)
+        return data.decode(errors="replace")
+
+    found: list[Doc] = []
+    for folder, paths, of_claude in there:
+        first = next((Doc(path, text) for path in paths if (text := read(path)) is not None), None)
+        mine = [] if first is None or not first.text else [first]
+        if of_claude:
+            from understudy.engine.setup.claude_docs import with_others
+
+            mine = with_others(folder, mine, root, read)
+        before = {doc.path for doc in found}
+        found += [doc for doc in mine if doc.path not in before]
     return found
 
 
-def _docs_in(folder: str, config: Config) -> list[str]:
-    """In their order of precedence."""
-    folder = folder.rstrip("/")
-    found = [path for name in config.project_doc_names if is_there(path := f"{folder}/{name}")]
-    if not found:
-        return found
-    own = f"{config.claude_home}/{CLAUDE_DOC_NAMES[0]}"
-    return [path for path in found if path != own and not (config.projects and is_marked_untrusted(path, config.projects))]
+def _docs_in(folder: str, config: Config) -> tuple[str, list[str], bool] | None:
+    """The folder, its files in their order of precedence, and whether there may be more of Claude Code; None for most folders.
 
-
-def _read(path: str, max_bytes: int, masks: Masks, within: str = "/", act: _Act = lambda work: work()) -> bytes | None:
-    """The head of a plain file; None for anything else. `act` opens it with the rights of the user who should read it.
-
-    A project's file may be a link only to a place in that project: the text is sent to the model, so a link to a secret elsewhere
-    must not be followed.
+    Every conversation asks.
     """
-    try:
-        return act(lambda: read_for_model(path, masks, max_bytes, within=within))
-    except FileNotFoundError:
+    folder = folder.rstrip("/")
+    has_claude = is_there(f"{folder}/.claude") and f"{folder}/.claude" != config.claude_home
+    names = [name for name in config.project_doc_names if has_claude or not name.startswith(".claude/")]
+    found = [path for name in names if is_there(path := f"{folder}/{name}")]
+    of_claude = has_claude and is_there(f"{folder}/.claude/rules")
+    if not found and not of_claude:
         return None
-    except NotForModels as error:
-        logger.warning("%s was not read: %s", path, error)
+    if config.projects and is_marked_untrusted(f"{folder}/{DOC_NAMES[0]}", config.projects):
         return None
-    except OSError as error:
-        logger.warning("%s was not read: %s", path, error.strerror)
-        return None
+    of_claude = of_claude or is_there(f"{folder}/CLAUDE.local.md") or any(path.endswith("/CLAUDE.md") for path in found)
+    return folder, found, of_claude

@@ -150,6 +150,13 @@ def front_matter(text: str) -> dict[str, str]:
     return {}  # without an end it is something else
 
 
+_HEAD = re.compile(r"\A\ufeff?---[ \t]*\r?\n.*?^(?:---|\.\.\.)[ \t]*$\r?\n?", re.DOTALL | re.MULTILINE)
+
+
+def without_front_matter(text: str) -> str:
+    return _HEAD.sub("", text, count=1) if front_matter(text) else text
+
+
 def _scalar(value: str) -> str:
     value = value.strip()
     first, _, rest = value.partition("\n")

@@ -20,6 +20,14 @@ if TYPE_CHECKING:
     from understudy.engine.turn.other_servers import ConversationServers
 
 
+class Doc(msgspec.Struct, frozen=True):
+    """A file with instructions, and its text as a model is told it."""
+
+    path: str
+    text: str
+    imported: bool = False  # by a file that has a name of its own for instructions
+
+
 class TurnSetup(msgspec.Struct, frozen=True):
     """Everything that a turn needs from the configuration, fixed while it runs."""
 
