@@ -5,9 +5,11 @@ import logging
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from bisect import bisect_right
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import accumulate
 from pathlib import Path
 from typing import Literal
 
@@ -128,7 +130,8 @@ Reason = Literal["age", "size"]
 DAY_SECONDS = 86_400.0
 USED_LATELY_SECONDS = DAY_SECONDS
 DOWN_TO = 0.9  # share of the limit, so that not every new record deletes a conversation
-AT_ONCE = 64  # rows that are examined together
+AT_ONCE = 256  # conversations that are examined and deleted together: each waits until the search index has forgotten it
+MOST_RECORDS = 4_000  # of those that are deleted together, because turns wait meanwhile
 
 
 class Retention:
@@ -174,10 +177,11 @@ class Retention:
         why = f"`keep_days` is {self._keep_days}"
         deleted = 0
         for archived in (True, False):
-            async for listed in self._oldest(archived=archived):
-                if listed.updated_at >= before:
+            async for rows in self._oldest(archived=archived):
+                old = [listed for listed in rows if listed.updated_at < before]
+                deleted += await self._delete(old, "age", why)
+                if len(old) < len(rows):
                     break
-                deleted += await self._delete(listed, "age", why)
         return deleted
 
     async def _make_room(self) -> int:
@@ -205,21 +209,38 @@ class Retention:
         why = f"the store is larger than `max_store_mb`, {self._most_mb}"
         deleted = 0
         for archived in (True, False):
-            async for listed in self._oldest(archived=archived):
-                if listed.updated_at >= before or await self._engine.log.used() <= wanted:
+            async for rows in self._oldest(archived=archived):
+                left = [listed for listed in rows if listed.updated_at < before]
+                while left and (most := await self._most_needed(wanted)):
+                    deleted += await self._delete(left[:most], "size", why)
+                    del left[:most]
+                if left or rows[-1].updated_at >= before:
                     break
-                deleted += await self._delete(listed, "size", why)
         return deleted
 
-    async def _oldest(self, *, archived: bool) -> AsyncIterator[Listed]:
-        """Each conversation once, even if it could not be deleted."""
+    async def _most_needed(self, wanted: int) -> int:
+        """How many can go together without more of them going than must: half of what would do if all were equally large."""
+        log = self._engine.log
+        used = await log.used()
+        return 0 if used <= wanted else max(1, int((used - wanted) / used * await log.count() / 2))
+
+    async def _oldest(self, *, archived: bool) -> AsyncIterator[Sequence[Listed]]:
+        """Each conversation once, even if it could not be deleted; as many together as can be deleted together."""
         after = (0.0, "")
         while rows := await self._engine.log.oldest(AT_ONCE, after, archived=archived):
-            for listed in rows:
-                after = listed.updated_at, listed.conversation_id
-                yield listed
+            records = list(accumulate(listed.last_seq for listed in rows))
+            rows = rows[: max(1, bisect_right(records, MOST_RECORDS))]
+            after = rows[-1].updated_at, rows[-1].conversation_id
+            yield rows
 
-    async def _delete(self, listed: Listed, reason: Reason, why: str) -> bool:
+    async def _delete(self, rows: Sequence[Listed], reason: Reason, why: str) -> int:
+        outcomes = await asyncio.gather(*(self._delete_one(listed, reason, why) for listed in rows), return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        return outcomes.count(True)
+
+    async def _delete_one(self, listed: Listed, reason: Reason, why: str) -> bool:
         try:
             deleted = await self._engine.retire(listed)
         except StoreError as error:
@@ -229,5 +250,4 @@ class Retention:
             self._told(reason)
             last = datetime.fromtimestamp(listed.updated_at, UTC).isoformat(timespec="seconds")
             logger.warning("conversation %s of %s, last used %s, was deleted: %s", listed.conversation_id, listed.owner, last, why)
-        await asyncio.sleep(0)  # lets others be served
         return deleted
