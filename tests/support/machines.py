@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -31,6 +32,7 @@ class Machines:
             **config,
         }
         self.servers: dict[str, HttpServer] = {}
+        self._keys = {"serve.key": secrets.token_bytes(32), "token": secrets.token_hex(24).encode()}
         self._stack = AsyncExitStack()
 
     async def start(self, role: str, name: str) -> HttpServer:
@@ -40,8 +42,16 @@ class Machines:
         (self.folder / "work").mkdir(exist_ok=True)
         alone = self._without_folders() if role == "front" else ()
         server = HttpServer(folder, self.model, args=args, config=self.config, started_by=alone)
+        self._give_keys(server.home.path / "understudy")
         self.servers[name] = await self._stack.enter_async_context(server)
         return server
+
+    def _give_keys(self, state: Path) -> None:
+        """All machines have the same ones, as `docs/many-machines.md` asks for."""
+        state.mkdir(mode=0o700, exist_ok=True)
+        for name, key in self._keys.items():
+            (state / name).touch(mode=0o600)
+            (state / name).write_bytes(key)
 
     def _without_folders(self) -> tuple[str, ...]:
         """A front end is on a machine that does not have the folders of the workers: a mount of its own lies over them."""

@@ -4,8 +4,9 @@ The client keeps the sealed state between two rounds. It says which turn is watc
 what was asked and answered, so that a round can come late, twice, or to another process.
 """
 
+import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,8 @@ import msgspec
 
 from understudy.config.home import state_dir
 from understudy.config.model import ReportKind
-from understudy.engine.handle import Handle
+from understudy.engine.handle import PATIENCE_SECONDS, Handle
+from understudy.engine.log.durable import Durable
 from understudy.errors import AgentError, ConversationBusy, NotAllowed, UnknownConversation
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.jsonrpc import Response
@@ -120,15 +122,14 @@ class Rounds:
             raise InvalidParams("`requestState` is not valid for this call") from None
         decisions = self._decisions(handle, call.client.peer.calls_itself)
         self.number = state.round
-        for decision in decisions:
-            with suppress(AgentError):  # the question stays open and is asked again
-                await handle.submit(decision)
+        unknown = await _decide(handle, decisions)
         progress = None
         if call.progress_token is not None:
             progress = Progress(call.progress_token, call.sink, call.id, call.client.loop, handle.id)
         viewer = self.make_viewer(
             call, handle, presentation_of(handle).asked_for(self._asked.report()), progress, after=state.shown_to
         )
+        viewer.answered_before = unknown
         viewer.following.message_id, viewer.following.leads = state.message_id, True
         viewer.following.follow_turn(state.turn)
         call.when_cancelled(lambda: handle.tasks.run(cancel_turn(viewer)))
@@ -169,6 +170,20 @@ class Rounds:
         return IdSeal(state_dir(self._engine.home), b"request state")
 
 
+async def _decide(handle: Handle, decisions: Sequence[Decide]) -> frozenset[str]:
+    """Pass the decisions on, and wait until it is known what becomes of them: until then their questions look open. Returns the
+    questions for which another process has not said so in time.
+    """
+    loop = asyncio.get_running_loop()
+    give_up = loop.time() + PATIENCE_SECONDS
+    unknown: set[str] = set()
+    for decision in decisions:
+        with suppress(AgentError):  # the question stays open and is asked again
+            if await handle.decide(decision, Durable(), max(0.0, give_up - loop.time())) == "requested":
+                unknown.add(decision.call_id)
+    return frozenset(unknown)
+
+
 class RoundViewer(CallViewer):
     """Puts questions into the answer of its call."""
 
@@ -176,6 +191,7 @@ class RoundViewer(CallViewer):
         super().__init__(*arguments, **more)
         self._rounds = rounds
         self._gathering = False
+        self.answered_before: frozenset[str] = frozenset()  # by this call: its answers lie in the inbox of another process
 
     async def recall_questions(self, shown_to: int) -> None:
         """Recall questions of earlier rounds: if the rules refuse one, the caller is told."""
@@ -198,7 +214,8 @@ class RoundViewer(CallViewer):
 
     def _ask(self, turn: str) -> None:
         self._gathering = False
-        questions: Mapping[str, Question] = self.handle.facts.questions
+        known: Mapping[str, Question] = self.handle.facts.questions
+        questions = [question for call_id, question in known.items() if call_id not in self.answered_before]
         if self.call.answered or not questions:
             return
         if self._rounds.number >= MOST_ROUNDS:
@@ -209,7 +226,7 @@ class RoundViewer(CallViewer):
                 "method": "elicitation/create",
                 "params": {"mode": "form", **question_params(question, self._peer, self.handle), "threadId": self.handle.id},
             }
-            for question in questions.values()
+            for question in questions
         }
         state = self._rounds.state(self)
         self.answer({"resultType": "input_required", "inputRequests": requests, "requestState": state})

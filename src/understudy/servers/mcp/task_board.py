@@ -28,6 +28,7 @@ from understudy.servers.mcp.task_viewer import TaskViewer
 from understudy.servers.sealing import EndedIds
 from understudy.servers.sink import Sink
 from understudy.servers.wire_events.presentation import Presentation, presentation_of
+from understudy.store.log import EventLog
 
 TASKS = f"{PREFIX}tasks"
 NO_MESSAGE = "taken back"  # used as the message id: the message never came into a log
@@ -131,7 +132,7 @@ class TaskBoard:
         if viewer.outcome is None and not handle.facts.runs_here:
             await _take_up(handle)
             viewer.following.put_open_questions()
-        lost = viewer.outcome is None and viewer.waits_in_vain and await client.engine.log.holder(handle.id) is None
+        lost = viewer.waits_in_vain and await _is_lost(client.engine.log, handle)
         return FoundTask(task_id, name, handle, viewer, lost and viewer.waits_in_vain)
 
     # -- leaving
@@ -207,6 +208,18 @@ async def _take_up(handle: Handle) -> None:
         await handle.submit(Resume())
         with suppress(AgentError):
             await handle.durable()
+
+
+async def _is_lost(log: EventLog, handle: Handle) -> bool:
+    """Whether no process will read the message of a task whose turn has not begun. The worker of another host reads its letters by
+    itself, and may have done so since we last looked.
+    """
+    if await log.holder(handle.id) is not None:
+        return False
+    if not log.is_remote:
+        return True
+    position = (await log.positions([handle.id])).get(handle.id)
+    return position is None or not (position.letters or position.last_seq > handle.facts.last_seq)
 
 
 def _digest(task_id: str) -> str:
