@@ -78,6 +78,7 @@ class SimulatedLog:
 
     shared = True
     is_remote = False
+    attendance = None
 
     def __init__(
         self, disk: Disk, loop: ProcessLoop, random: Random, troubles: Troubles, pid: int, wall: Callable[[], float]

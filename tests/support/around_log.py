@@ -11,6 +11,7 @@ from understudy.protocol.ops import Op
 from understudy.protocol.records import Entry
 from understudy.store.log import (
     NO_CONVERSATION,
+    Attendance,
     Audited,
     Batch,
     Claim,
@@ -81,6 +82,10 @@ class AroundLog(Store):
     @property
     def is_remote(self) -> bool:
         return self._log.is_remote
+
+    @property
+    def attendance(self) -> Attendance | None:
+        return self._log.attendance
 
     @property
     def place(self) -> str:

@@ -19,7 +19,7 @@ from understudy.engine.ops.table import OPS, way_of
 from understudy.engine.setup.turn_setup import TurnSetup
 from understudy.engine.viewers.following import Following
 from understudy.engine.viewers.viewer import Outlet, Viewer
-from understudy.errors import AgentError, LacksRight, UnknownConversation, report_bug
+from understudy.errors import AgentError, ConfigError, LacksRight, UnknownConversation, report_bug
 from understudy.protocol.callers import Caller, Right
 from understudy.protocol.choices import ApprovalPolicy, SandboxMode
 from understudy.protocol.ids import ConversationId, new_uuid
@@ -237,7 +237,7 @@ class Handle:
         """Submit without waiting for the outcome. A refusal is logged."""
         self.tasks.run(self._submit_unheard(self.submit(op), op))
 
-    async def _submit_unheard(self, submitted: Coroutine[Any, Any, Accepted], op: Op) -> None:
+    async def _submit_unheard(self, submitted: Coroutine[Any, Any, object], op: Op) -> None:
         try:
             await submitted
         except AgentError as error:
@@ -249,12 +249,18 @@ class Handle:
         """Let the rules answer no, because nobody can be asked. It is not the caller's decision: they may lack the right to
         approve.
 
-        The question stays open instead if `unasked = "wait"` is configured, or if this caller may only look.
+        The question stays open instead if `unasked = "wait"` is configured, if this caller may only look, or while somebody in
+        another process of a database could answer it.
         """
         if self.questions_wait or self.only_looks:
             return
         op = Decide(call_id, "denied", reason, turn, self.caller.name)
-        self.tasks.run(self._submit_unheard(self._engine.submit(self._conversation, op), op))
+        submit = partial(self._engine.submit, self._conversation, op)
+        if self._conversation.attendance is not None:
+            from understudy.engine.conversation.unattended import deny_if_unattended  # others may be on other machines
+
+            submit = partial(deny_if_unattended, self._conversation, self._conversation.attendance, op, submit)
+        self.tasks.run(self._submit_unheard(submit(), op))
 
     def durable(self) -> Durable:
         """Becomes done once it is known whether everything accepted so far is durable, in whichever process."""
@@ -349,8 +355,18 @@ class Handle:
 
     @property
     def questions_wait(self) -> bool:
-        """Whether a question of the turn running here stays open although nobody can be asked."""
-        return self._conversation.questions_wait
+        """Whether a question stays open although nobody can be asked; of a turn elsewhere our configuration says so."""
+        if self._conversation.turn_runs:
+            return self._conversation.questions_wait
+        try:
+            return self._engine.configure(Overrides()).questions.unasked == "wait"
+        except ConfigError:
+            return False
+
+    @property
+    def asks_for_turn(self) -> bool:
+        """Whether its questions are ours to deny: it runs here, or each process knows whether another one could ask somebody."""
+        return self._conversation.turn_runs or self._conversation.attendance is not None
 
     @property
     def only_looks(self) -> bool:

@@ -206,6 +206,18 @@ class Claim(Protocol):
         ...
 
 
+class Attendance(Protocol):
+    """Whether somebody who follows a conversation could answer its questions, here or on another machine."""
+
+    def note(self, conversation_id: ConversationId, is_attended: bool) -> None:
+        """Let the others know about this process, unless they do."""
+        ...
+
+    async def is_elsewhere(self, conversation_id: ConversationId) -> bool:
+        """Whether somebody in another process could answer."""
+        ...
+
+
 class EventLog(Protocol):
     """Reads and writes the records of all conversations; each conversation has its own log here.
 
@@ -223,6 +235,11 @@ class EventLog(Protocol):
         """Whether each request takes a round trip over a network. If so, a claim is given back with the last append
         (`Batch.releases`), which saves a request, and closing may wait for others.
         """
+        ...
+
+    @property
+    def attendance(self) -> Attendance | None:
+        """Who could answer questions on which machine. None: nobody on another machine could."""
         ...
 
     def time(self) -> float:

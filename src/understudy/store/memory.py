@@ -107,6 +107,7 @@ class MemoryLog:
         return conversation_id in self._conversations
 
     is_remote = False
+    attendance = None
 
     @property
     def shared(self) -> bool:

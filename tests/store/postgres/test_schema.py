@@ -34,7 +34,7 @@ def test_they_are_made_once_and_left_as_they_are(program: Program) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(
             "DROP TABLE about, workers, groups, conversations, records, older_digests, said, inbox, claims, spending,"
-            " texts, indexed, hosts, workspaces, beginnings"
+            " texts, indexed, hosts, workspaces, beginnings, attended"
         )
     made, again = named(program, url).call("store", "init"), program.call("store", "init")
     assert (made.code, made.err, again.code) == (0, "", 0)
@@ -55,13 +55,13 @@ async def test_those_of_the_first_version_are_brought_up_to_date_with_all_that_i
     name = await say(log, [user("an old word")])
     log.close()
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("DROP TABLE texts, indexed, hosts, workspaces, beginnings")
+        connection.execute("DROP TABLE texts, indexed, hosts, workspaces, beginnings, attended")
         connection.execute("ALTER TABLE conversations DROP COLUMN host, DROP COLUMN folder")
         connection.execute("DROP INDEX workers_by_host")
         connection.execute("UPDATE about SET version = 1")
     made = await named(program, url).run_aside("store", "init")
     assert (made.code, made.err) == (0, "")
-    assert "are of version 3 now; they were of version 1" in made.out
+    assert "are of version 4 now; they were of version 1" in made.out
     log = PostgresLog(program.home / "understudy", url, asyncio.get_running_loop())
     assert await found(log, "old") == ["an old word"]
     audited = await log.audit(name)
@@ -79,7 +79,7 @@ def test_newer_tables_are_refused_unless_they_say_that_this_build_may_use_them(p
     for words in (("store", "init"), ("store", "check"), ("conversations",)):
         refused = program.call(*words)
         assert refused.code == 1
-        assert "made by a newer understudy (version 99, for builds that know 99; this one knows 3); upgrade" in refused.err
+        assert "made by a newer understudy (version 99, for builds that know 99; this one knows 4); upgrade" in refused.err
 
 
 def test_older_tables_and_none_are_told_with_what_to_do(program: Program) -> None:

@@ -94,7 +94,7 @@ class ExecViewer(WatchedEnd):
         self._safely(lambda: self.show_delta(live))
 
     def question(self, question: Question, turn: str) -> None:
-        if self.handle.facts.runs_here and not self.handle.can_be_answered():  # another process may have somebody to ask
+        if self.handle.asks_for_turn and not self.handle.can_be_answered():  # another process may have somebody to ask
             if self.handle.questions_wait:
                 from understudy.cli.tell.viewing import say_that_it_waits  # few turns ask anything
 

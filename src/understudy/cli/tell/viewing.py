@@ -136,7 +136,7 @@ class TerminalViewer(WatchedEnd):
         if self.can_answer:
             asked_at = self.handle.asked_at(question.call_id)
             self._safely(lambda: self._asking.ask(question, self.terminal, asked_at))
-        elif self.handle.facts.runs_here:  # another process may have somebody to ask
+        elif self.handle.asks_for_turn:  # another process may have somebody to ask
             if self.handle.questions_wait:
                 say_that_it_waits(question.call_id)
             self.handle.deny_unasked(question.call_id, NOBODY, turn)

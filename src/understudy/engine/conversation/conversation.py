@@ -26,7 +26,7 @@ from understudy.protocol.callers import LOCAL_NAME
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Accepted, Op
 from understudy.protocol.records import Opened, Overrides, Pins
-from understudy.store.log import EventLog, Position
+from understudy.store.log import Attendance, EventLog, Position
 from understudy.tools.host import RunsCommands
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from understudy.tools.unsaved_texts import UnsavedTexts
 
 logger = logging.getLogger(__name__)
+
+_NO_QUESTIONS: frozenset[tuple[str, float]] = frozenset()
 
 
 class Conversation(Shell):
@@ -87,6 +89,8 @@ class Conversation(Shell):
         )
         self._wanted_by = 0  # callers who need the log outside the queue: to have it read, deleted or archived
         self.on_watch_needed = on_watch_needed
+        self.attendance: Attendance | None = None  # set where people who could answer may be on other machines
+        self.denying = _NO_QUESTIONS  # call ids and times of questions that are to be denied unless somebody can be asked
 
     @property
     def is_shared(self) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from understudy.engine.conversation.conversation import Conversation
 from understudy.errors import AgentError, StoreGone
 from understudy.protocol.ids import ConversationId
-from understudy.store.log import EventLog, Position
+from understudy.store.log import Attendance, EventLog, Position
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +31,8 @@ class Watch:
 
     def wake(self, conversation: Conversation | None = None) -> None:
         """This conversation, or any if None, may need watching now."""
+        if conversation is not None and conversation.attendance is not None:
+            _note_attended(conversation, conversation.attendance)
         for each in self._conversations.values() if conversation is None else (conversation,):
             if each.id not in self._listening and _needs_watching(each):
                 self._listen(each.id)
@@ -99,8 +101,12 @@ class Watch:
             conversation = self._conversations.get(name)
             if conversation is not None and _needs_watching(conversation):
                 watched.append(conversation)
+                if conversation.attendance is not None:
+                    _note_attended(conversation, conversation.attendance)
             elif name in self._listening:
                 self._listening.pop(name)()
+                if (attendance := self._log().attendance) is not None:
+                    attendance.note(name, is_attended=False)
         return watched
 
     async def _look(self, watched: list[Conversation]) -> None:
@@ -133,6 +139,10 @@ class Watch:
             logger.warning("cannot see what other processes write to %s: %s", conversation.id, error)
         except Exception:
             logger.exception("bug in seeing what other processes write to %s", conversation.id)
+
+
+def _note_attended(conversation: Conversation, attendance: Attendance) -> None:
+    attendance.note(conversation.id, is_attended=any(each.can_answer for each in conversation.followers))
 
 
 def _needs_watching(conversation: Conversation) -> bool:

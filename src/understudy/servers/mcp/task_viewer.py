@@ -133,7 +133,7 @@ class TaskViewer(CallViewer):
     def question(self, question: Question, turn: str) -> None:
         """A question waits for the task's maker to come back, or for somebody else who can answer. If nobody can, it is denied."""
         self._questions[question.call_id] = question
-        if self.handle.open_question(question.call_id) != question or not self.handle.facts.runs_here:
+        if self.handle.open_question(question.call_id) != question or not self.handle.asks_for_turn:
             return  # already answered, or the process that runs the turn handles it
         if not (self.following.can_answer or self.handle.can_be_answered()):  # it may be reading, and not follow yet
             self.handle.deny_unasked(question.call_id, self._why_nobody(), turn)

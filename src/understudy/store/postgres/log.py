@@ -30,6 +30,7 @@ from understudy.store.log import (
 )
 from understudy.store.place import prepare_folder
 from understudy.store.postgres import writes
+from understudy.store.postgres.attending import Attending
 from understudy.store.postgres.claiming import Claiming
 from understudy.store.postgres.claims import PostgresClaim
 from understudy.store.postgres.connecting import checked_url, place_of
@@ -251,6 +252,10 @@ class PostgresLog(Claiming, Upkeep):
         from understudy.store.postgres.hosts import Hosts
 
         return Hosts(self._rows, self._submit, self._incarnation, self._to_begin)
+
+    @cached_property
+    def attendance(self) -> Attending:
+        return Attending(self._rows, self._submit, self._incarnation)
 
     def listen_for_work(self, told: Listener) -> None:
         """Call `told` when there may be new work for this host."""

@@ -4,7 +4,7 @@ A change of this schema first adds and removes only a version later: `min_reader
 still use the tables. Functions are replaced in place; one that needs other arguments gets a new name.
 """
 
-VERSION = 3
+VERSION = 4
 MIN_READER = 1
 
 FENCED, GONE, EXISTS, MOVED, OTHER_GROUP, LEASE_ENDED = "UD001", "UD002", "UD003", "UD004", "UD005", "UD006"
@@ -112,6 +112,11 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE INDEX conversations_by_workspace ON conversations(host, folder);
     CREATE INDEX workers_by_host ON workers(host);
     """,
+    # In which processes somebody could answer the questions of a conversation.
+    """
+    CREATE TABLE attended(conversation bigint NOT NULL, worker uuid NOT NULL, PRIMARY KEY(conversation, worker));
+    CREATE INDEX attended_by_worker ON attended(worker);
+    """,
 )
 
 # Made again by each `store init`, in this order.
@@ -144,6 +149,7 @@ CREATE OR REPLACE FUNCTION u_register(w uuid, host_ text, process_ text, pid_ in
 BEGIN
     DELETE FROM workers WHERE seen + lease < clock_timestamp() - interval '1 day';
     DELETE FROM groups g WHERE NOT EXISTS (SELECT 1 FROM workers WHERE id = g.worker) AND g.worker <> w;
+    DELETE FROM attended a WHERE NOT EXISTS (SELECT 1 FROM workers WHERE id = a.worker);
     INSERT INTO workers VALUES (w, host_, process_, pid_, clock_timestamp(), make_interval(secs => lease_)) ON CONFLICT DO NOTHING;
     INSERT INTO groups VALUES (w, 0) ON CONFLICT DO NOTHING;
 END $$;
@@ -216,6 +222,7 @@ BEGIN
     UPDATE hosts SET worker = NULL, seen = clock_timestamp() WHERE worker = w;
     DELETE FROM workers WHERE id = w;
     DELETE FROM groups WHERE worker = w;
+    DELETE FROM attended WHERE worker = w;
     RETURN coalesce(freed, '{}');
 END $$;
 
@@ -300,8 +307,22 @@ CREATE OR REPLACE FUNCTION u_delete(c bigint) RETURNS void LANGUAGE sql AS $$
     DELETE FROM older_digests WHERE conversation = c;
     DELETE FROM inbox WHERE conversation = c;
     DELETE FROM texts WHERE conversation = c;
+    DELETE FROM attended WHERE conversation = c;
     DELETE FROM indexed WHERE conversation = c;
 $$;
+
+CREATE OR REPLACE FUNCTION u_attend(c bigint, w uuid, is_attended boolean) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF is_attended THEN
+        INSERT INTO attended VALUES (c, w) ON CONFLICT DO NOTHING;
+    ELSE
+        DELETE FROM attended WHERE conversation = c AND worker = w;
+    END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION u_attended(c bigint, w uuid) RETURNS boolean LANGUAGE sql VOLATILE AS
+    'SELECT EXISTS (SELECT 1 FROM attended a JOIN workers x ON x.id = a.worker
+        WHERE a.conversation = c AND a.worker <> w AND x.seen + x.lease > clock_timestamp())';
 
 -- A hint, after which others look for themselves. Where nobody else is there, nothing is said.
 CREATE OR REPLACE FUNCTION u_tell(w uuid, names text) RETURNS void LANGUAGE plpgsql AS $$

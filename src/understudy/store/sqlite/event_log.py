@@ -73,6 +73,7 @@ class SqliteLog:
 
     shared = True
     is_remote = False
+    attendance = None
 
     def __init__(self, folder: Path, loop: asyncio.AbstractEventLoop | None = None) -> None:
         prepare_folder(folder)
