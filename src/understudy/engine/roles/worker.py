@@ -39,7 +39,7 @@ class Worker:
         self._woken = asyncio.Event()
         self._said: str | None = None  # the last problem that was logged
         self._task: asyncio.Task[None] | None = None
-        self.is_draining = False
+        self._drained_since: float | None = None  # by the loop's clock; None: it takes up new work
 
     def must_be_the_one(self) -> None:
         """Raises `ConfigError` if another process of this machine serves the host."""
@@ -57,6 +57,11 @@ class Worker:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
+
+    @property
+    def drained_seconds(self) -> float:
+        """How long what runs here has had to end since nothing new begins."""
+        return 0.0 if self._drained_since is None else asyncio.get_running_loop().time() - self._drained_since
 
     def close(self) -> None:
         if self._lock is not None:
@@ -102,7 +107,7 @@ class Worker:
         if waiting is None:
             await self._drain()
             return
-        self.is_draining = False
+        self._drained_since = None
         for name in waiting:
             self._do(name, self._take_up(name))
         for name, op in await hosts.to_begin():
@@ -120,9 +125,9 @@ class Worker:
 
     async def _drain(self) -> None:
         """Let running turns end by themselves, and end commands that would run for ever."""
-        if not self.is_draining:
+        if self._drained_since is None:
             logger.info("host %s is drained: nothing new begins here", self._log.hosts.name)
-        self.is_draining = True
+            self._drained_since = asyncio.get_running_loop().time()
         await self._engine.end_commands_between_turns(LEAVING)
 
     def _do(self, name: ConversationId, work: Coroutine[Any, Any, None]) -> None:

@@ -92,6 +92,7 @@ MOST_CONNECTIONS = 20_000  # or half of the files that this process may open; th
 GARBAGE_THRESHOLDS = (10_000, 5, 5)  # the garbage of a request or turn is mostly freed without a collection
 
 if TYPE_CHECKING:
+    from understudy.engine.roles.worker import Worker
     from understudy.servers.page.push import Push
 
 Announce = Callable[[str], None]
@@ -188,7 +189,7 @@ async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announ
     app.draining = at_once.draining = True
     if worker is not None:
         await worker.stop()  # letters that come from now on wait for the next worker
-    await _drain(app, engine, settings.drain_seconds)
+    await _drain(app, engine, _seconds_to_drain(settings, worker))
     looking.cancel()
     await operations.stop()
     if push is not None:
@@ -266,6 +267,14 @@ async def _look_after(app: App, principals: Principals) -> None:
             app.look_after()
         except Exception:
             logger.exception("bug in looking after callers")
+
+
+def _seconds_to_drain(settings: ServeSettings, worker: "Worker | None") -> float:
+    """A worker that was drained before it is told to end has had some of the time already: service managers do one after the other,
+    and give a grace period for both.
+    """
+    had = worker.drained_seconds if worker is not None and settings.role == "worker" else 0.0
+    return max(0.0, settings.drain_seconds - had)
 
 
 async def _drain(app: App, engine: Engine, seconds: float) -> None:
