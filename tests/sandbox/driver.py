@@ -44,7 +44,12 @@ async def main() -> None:
             await wait_for_spare(sandbox)
         command = Command(tuple(entry["argv"]), entry["cwd"], entry["env"], entry["timeout"], containment)
         result = await sandbox.run(command, keep)
-        ending = {"exit_code": result.exit_code, "setup_error": result.setup_error, "limit": result.limit}
+        ending = {
+            "exit_code": result.exit_code,
+            "setup_error": result.setup_error,
+            "limit": result.limit,
+            "exposed": result.exposed,
+        }
         answers.append(ending | {stream: text.decode() for stream, text in output.items()})
     await sandbox.close()
     print(json.dumps(answers))

@@ -9,7 +9,7 @@ import shutil
 
 import pytest
 
-from tests.sandbox.arena import PLAIN_UID, Arena, arena, probe
+from tests.sandbox.arena import PLAIN_UID, Arena, arena, drive, probe
 from tests.sandbox.probes import MUST_WORK, PROBES
 
 ROOT = os.geteuid() == 0
@@ -46,8 +46,8 @@ OUTSIDE_SOCKETS = {
     *("pathname_unix_outside", "unix_by_relative_path", "unix_dgram_sendto", "unix_dgram_sendmsg", "scm_rights_out"),
     *("unix_raw_sendto", "unix_raw_sendmsg"),
 }
+BUBBLEWRAP_ENDS = {"protected_link_swap"}
 BUBBLEWRAP_OPEN = {
-    *("protected_link_swap", "protected_ancestor_rename", *PROTECTED_NAMES_MISSING),
     "helper_proc_mem",  # of bubblewrap's own first process, which holds nothing but the command line
     "fifo_outside",
 }
@@ -128,12 +128,20 @@ def test_the_landlock_rung_leaves_open_what_it_says(server: int) -> None:
     assert broken == {"ok_devshm_or_sem", *NEED_SOCKETS}
 
 
+def outcomes_of_bubblewrap(stage: Arena, *, uid: int, network: str = "off") -> tuple[set[str], set[str]]:
+    containment, names = stage.containment(network=network), [name for name in PROBES if name not in BUBBLEWRAP_ENDS]
+    results = probe(stage, containment, *names, uid=uid, rung="bubblewrap")
+    assert set(results) == set(names)
+    done = {name for name, (outcome, _) in results.items() if outcome == "done"}
+    return done - set(MUST_WORK), set(MUST_WORK) - done
+
+
 @needs_bubblewrap
 @pytest.mark.slow
 @pytest.mark.parametrize("server", [pytest.param(0, marks=needs_root), PLAIN])
 def test_the_bubblewrap_rung_leaves_open_what_it_says(server: int) -> None:
     with arena(server) as stage:
-        worked, broken = outcomes(stage, uid=server, rung="bubblewrap")
+        worked, broken = outcomes_of_bubblewrap(stage, uid=server)
     assert worked == BUBBLEWRAP_OPEN
     assert broken == NEED_SOCKETS
 
@@ -142,4 +150,12 @@ def test_the_bubblewrap_rung_leaves_open_what_it_says(server: int) -> None:
 @pytest.mark.slow
 def test_the_bubblewrap_rung_with_loopback_opens_nothing_more() -> None:
     with arena(PLAIN) as stage:
-        assert outcomes(stage, uid=PLAIN, rung="bubblewrap", network="loopback") == (BUBBLEWRAP_OPEN, UNIX_SOCKETS)
+        assert outcomes_of_bubblewrap(stage, uid=PLAIN, network="loopback") == (BUBBLEWRAP_OPEN, UNIX_SOCKETS)
+
+
+@needs_bubblewrap
+def test_the_bubblewrap_rung_ends_a_command_that_moves_a_protected_link() -> None:
+    with arena(PLAIN) as stage:
+        words = ["sh", "-c", "mv .linked away && mkdir .linked"]
+        (ended,) = drive(stage, [(words, stage.containment())], uid=PLAIN, rung="bubblewrap")
+        assert (ended["exit_code"], ended["exposed"]) == (137, str(stage.workspace / ".linked"))

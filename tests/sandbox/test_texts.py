@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from understudy.sandbox import Command, CommandResult, Containment, direct, planning
+from understudy.sandbox import Command, CommandResult, Containment, direct, wrapping
 from understudy.sandbox.denial import hint, likely_denied, network_hint, remark
 
 WRITING = Containment("workspace-write", ("/work",), protected=(".git", ".codex"))
@@ -131,19 +131,26 @@ class TestBubblewrap:
     def line(self, containment: Containment, *, as_root: bool = False) -> str:
         command = Command(("ls", "-l"), "/w", {}, None, containment)
         roots = containment.writable_roots
-        private = containment.private_tmp
-        return " ".join(
-            planning.command_line(
-                "bwrap", command, containment, roots=roots, workspace="/w", private_tmp=private, as_root=as_root, seccomp=4
-            )
+        names = wrapping.kept_names(containment, roots)
+        words, at = wrapping.command_line(
+            "bwrap",
+            command,
+            containment,
+            roots=roots,
+            names=names,
+            workspace="/w",
+            private_tmp=containment.private_tmp,
+            as_root=as_root,
+            seccomp=4,
         )
+        return " ".join((*words[:at], *(f"MISSING {path}" for path in names.missing), *words[at:]))
 
     def test_everything_is_read_only_but_the_roots(self, tmp_path: Path) -> None:
         (tmp_path / ".git").mkdir()
         line = self.line(Containment("workspace-write", (str(tmp_path),), protected=(".git", ".codex"), private_tmp="/p"))
         assert "--ro-bind / / " in line
         assert f"--bind {tmp_path} {tmp_path} --ro-bind {tmp_path}/.git {tmp_path}/.git" in line
-        assert ".codex" not in line
+        assert f"{tmp_path}/.git MISSING {tmp_path}/.codex --seccomp" in line
         assert "--bind /p /tmp" in line
         assert "--proc /proc --remount-ro /proc" in line
 

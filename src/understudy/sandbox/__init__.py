@@ -22,7 +22,8 @@ the name is free inside. No kind of mount survives this, so it has to be seen:
   The first look is taken before the command is executed, since nobody tells what happened before there was a watch.
 - Process 1 then kills everything in its PID namespace, without asking anybody, and tells the server which path it
   was. The server puts that into the result, the log and what the model is told. On the rung `bubblewrap` the process
-  above does the same by device and inode, and on `landlock` for masked names that did not exist.
+  above does the same by device and inode, and on `landlock` for masked names that did not exist. When the command is
+  over, a hint that nobody has looked at yet is looked at.
 - Our own doors (`tools/acts/patches.py`, `undoing.py`) ask the sandbox which of its commands are kept from a path
   (`sandbox/runner.py`), name them in the question and end them before they change it. Other servers on the same
   folder see the change by the watch. This costs nothing where no command runs.
@@ -50,7 +51,7 @@ protected name (`cell/placeholder.py`). Nobody outside would see it only if it w
 the overlay again. They are folders also where a file is meant: git shows no empty folder, but would show an empty
 file in `git status` and take it into a commit by `git add -A`. A socket would be shown by neither, but cannot be
 locked, and the shared lock is what tells who still needs it. Our own tools and patches take a placeholder for
-nothing.
+nothing. On the rung `bubblewrap` the process above it makes and removes them (`cell/covering.py`).
 
 What may be built on this. Namespaces that are kept for speed may keep what does not lie in a root (`/dev`, `/proc`,
 `/run`, masks outside): mounts in the roots are made for each command, and the watch is opened with them, so a kept

@@ -1,7 +1,4 @@
-"""Turns a command into the helper's plan: whose rights, which environment, which limits.
-
-Also makes the command line of bubblewrap, for kernels without Landlock.
-"""
+"""Turns a command into the helper's plan: whose rights, which environment, which limits."""
 
 import hashlib
 import os
@@ -19,71 +16,6 @@ from understudy.places.walking import real_paths
 from understudy.sandbox.cell import trees
 from understudy.sandbox.cell.plan import BUBBLEWRAP, FULL, LANDLOCK, PLAIN, Plan
 from understudy.sandbox.spec import Command, Containment, RungName, Temporary
-from understudy.sandbox.taking import in_session_of_its_own
-
-# A shell inside the sandbox executes the command, so that a missing program gives exit code 127 as elsewhere.
-_EXECUTE = ("/bin/sh", "-c", 'exec "$@"', "sh")
-_COVERED = ("/run",)
-
-
-def command_line(
-    program: str,
-    command: Command,
-    containment: Containment,
-    *,
-    roots: tuple[str, ...],
-    workspace: str,
-    private_tmp: str | None,
-    as_root: bool,
-    seccomp: int,
-) -> tuple[str, ...]:
-    """`roots`: where the command may write; `as_root`: bubblewrap itself runs as root; `seccomp`: descriptor of the filter."""
-    words = [program, "--unshare-user", "--unshare-pid", "--unshare-ipc", "--die-with-parent", "--cap-drop", "ALL"]
-    if containment.network != "on":
-        words.append("--unshare-net")  # bubblewrap provides a loopback interface inside
-    if as_root:
-        words += ["--uid", "65534", "--gid", "65534"]
-    words += ["--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/dev/shm", "--proc", "/proc", "--remount-ro", "/proc"]
-    for folder in _COVERED:
-        if os.path.isdir(folder) and not os.path.islink(folder):
-            words += ["--tmpfs", folder]
-    words += _temporary(private_tmp, roots, workspace)
-    for root in sorted(roots, key=len):
-        if os.path.exists(root):
-            words += ["--bind", root, root]
-    for path in protected_places(containment, roots):
-        words += ["--ro-bind", path, path]
-    for path in containment.masked:
-        real = os.path.realpath(path)
-        if os.path.isdir(real):
-            words += ["--tmpfs", real, "--remount-ro", real]
-        elif os.path.exists(real):
-            words += ["--ro-bind", "/dev/null", real]
-    words += ["--seccomp", str(seccomp), "--chdir", command.cwd, "--"]
-    session = in_session_of_its_own() if command.on_terminal else ()
-    return (*words, *session, *_EXECUTE, *command.argv)
-
-
-def _temporary(private_tmp: str | None, roots: tuple[str, ...], workspace: str) -> list[str]:
-    if "/tmp" in (*roots, workspace):
-        return []
-    words = ["--bind", private_tmp, "/tmp"] if private_tmp is not None else ["--tmpfs", "/tmp"]
-    covered = ("/tmp/", *(folder + "/" for folder in _COVERED))
-    if workspace.startswith(covered) and workspace not in roots:
-        words += ["--ro-bind", workspace, workspace]
-    return words
-
-
-def protected_places(containment: Containment, roots: tuple[str, ...]) -> list[str]:
-    """The existing ones, by their real paths: bubblewrap cannot mount on a link, and would leave a folder behind for a missing
-    one."""
-    found: list[str] = []
-    for name in containment.protected:
-        paths = [name] if name.startswith("/") else [os.path.join(root, name) for root in roots]
-        places = map(os.path.realpath, paths)
-        found += [place for place in places if os.path.exists(place) and any(place.startswith(root + "/") for root in roots)]
-    return found
-
 
 _FALLBACK = "/tmp/understudy-"
 _TEMPORARY = ("TMPDIR", "TMP", "TEMP")
@@ -213,19 +145,24 @@ def contained_plan(command: Command, containment: Containment, shape: str, open_
 
 def wrapped_plan(command: Command, containment: Containment, program: str, open_files: int) -> Plan:
     """The plan for bubblewrap, which reads its filter from descriptor 4 and does the rest itself."""
+    from understudy.sandbox.wrapping import command_line, kept_names  # imported here because few machines need it
+
     plan = contained_plan(command, containment, BUBBLEWRAP, open_files)
     roots = tuple(os.fsdecode(root) for root in plan.roots)
-    words = command_line(
+    names = kept_names(containment, roots, frozenset(map(os.fsdecode, plan.kept)))
+    words, plan.covered_at = command_line(
         program,
         replace(command, cwd=os.fsdecode(plan.cwd)),
         containment,
         roots=roots,
+        names=names,
         workspace=os.fsdecode(plan.workspace),
         private_tmp=os.fsdecode(plan.private_tmp) or None,
         as_root=os.geteuid() == 0 and plan.owner is None,
         seccomp=4,
     )
-    plan.watched = _encode((*protected_places(containment, roots), *_masked_in(containment, roots)))
+    plan.covered = _encode(tuple(names.missing))
+    plan.watched = _encode(tuple(names.watched))
     plan.argv = _encode(words)
     plan.cwd = b"/"  # bubblewrap changes to the command's folder itself
     return plan

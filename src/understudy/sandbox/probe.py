@@ -27,7 +27,7 @@ _WEAKER: dict[RungName, tuple[str, ...]] = {
     ),
     "bubblewrap": (
         "there is no Landlock beneath the mounts",
-        "missing protected names such as .codex can be created in writable roots",
+        "links to protected names in writable roots can be replaced (a command that does it is ended)",
         "named pipes outside the writable roots can be written to",
     ),
     "seatbelt": ("written for macOS from its documentation and not proven there",),

@@ -301,7 +301,9 @@ class RunningCommand:
                     return CommandResult(128 + signal.SIGKILL, duration, signal=signal.SIGKILL, limit=_LIMITS[rest])
                 case "exposed":
                     path = bytes.fromhex(rest).decode(errors="backslashreplace")
-                    return CommandResult(128 + signal.SIGKILL, duration, signal=signal.SIGKILL, exposed=path)
+                    by = "another program" if self.plan.shape == FULL else "the command or another program"
+                    killed = signal.SIGKILL
+                    return CommandResult(128 + killed, duration, signal=killed, exposed=path, exposed_by=by)
                 case "lost":
                     lost = f"the process that watched the command failed: {rest}"
                 case _:

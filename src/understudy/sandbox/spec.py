@@ -110,6 +110,7 @@ class CommandResult:
     limit: LimitName | None = None  # which limit ended it
     ended_for: str | None = None  # why we ended it, although it did nothing wrong
     exposed: str | None = None  # a protected or masked path that came within its reach, for which it was ended at once
+    exposed_by: str = "another program"
     cleared: str | None = None  # why the private /tmp was emptied afterwards
 
     @property
@@ -117,4 +118,4 @@ class CommandResult:
         """Why it did not end by itself, if the reason is not its fault."""
         if self.exposed is None:
             return self.ended_for
-        return f"another program replaced, moved or removed {self.exposed}, and with that it was no longer kept from it"
+        return f"{self.exposed_by} replaced, moved or removed {self.exposed}, and with that it was no longer kept from it"

@@ -5,6 +5,7 @@ when they rename it, the mount moves along. Either way the command could use the
 """
 
 import os
+import select
 
 from understudy.places.file_systems import unescaped
 from understudy.places.placeholders import is_marked, is_placeholder
@@ -67,6 +68,13 @@ class Hints:
             if event == READABLE:
                 orders.without(descriptor)
 
+    def pending(self) -> bool:
+        """Whether one of these is ready now, or some cannot be had."""
+        poll = select.poll()
+        for descriptor, event in self._told_by.items():
+            poll.register(descriptor, event)
+        return not self._complete or (bool(self._told_by) and bool(poll.poll(0)))
+
     def given(self, ready: "list[int]") -> bool:
         """Whether one of these is ready; takes its events."""
         told = [descriptor for descriptor in ready if descriptor in self._told_by]
@@ -85,9 +93,11 @@ def _drain(descriptor: int) -> None:
 
 class NameWatch:
     """For use outside a cell: whether these paths still lead to the same files as in the beginning. A placeholder counts as
-    nothing."""
+    nothing, unless it is one of `covered`, which have to stay: device and inode, by path.
+    """
 
-    def __init__(self, paths: "list[bytes]") -> None:
+    def __init__(self, paths: "list[bytes]", covered: "dict[bytes, tuple[int, int]] | None" = None) -> None:
+        self._covered = dict(covered or {})
         self.hints = Hints()
         self.interval = _INTERVAL if paths else _IDLE  # always, because a folder further up may be moved, too
         if paths:  # watch before the first look, so that nothing falls between the two
@@ -98,7 +108,10 @@ class NameWatch:
 
     def exposed(self) -> "bytes | None":
         """A path that now leads to something else."""
-        return next((path for path, before in self._before.items() if _identity(path) != before), None)
+        for path, before in self._before.items():
+            if _identity(path) != before:
+                return path
+        return next((path for path, held in self._covered.items() if not _is_at(path, held)), None)
 
 
 def _hold(path: bytes) -> "int | None":
@@ -117,6 +130,16 @@ def _identity(path: bytes) -> "tuple[int, int] | None":
     except OSError:
         return None
     return None if is_marked(entry) and is_placeholder(path) else (entry.st_dev, entry.st_ino)
+
+
+def _is_at(path: bytes, identity: "tuple[int, int]") -> bool:
+    try:
+        entry = os.lstat(path)
+    except PermissionError:
+        return True  # the command may have closed the folder, but the mount is still there
+    except OSError:
+        return False
+    return (entry.st_dev, entry.st_ino) == identity
 
 
 class MountWatch:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 
 from . import confine, identity, kernel, landlock, supervise
+from .covering import Covered
 from .exposure import MountWatch, NameWatch
 from .guards import LimitGuards
 from .kept_rules import KeptRules, Need
@@ -78,6 +79,7 @@ class Cell:
         self._need: Need | None = None
         self._terminal: Terminal | None = None
         self._names: MountWatch | NameWatch = NameWatch([])
+        self._covered = Covered([], None)
         self._running = 0
         self.begun = False  # whether the command is running, so that a later failure does not mean that it was not run
 
@@ -89,7 +91,19 @@ class Cell:
             self._live()
         else:
             kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
-            self._watch(self._spawn_plain if plan.shape == PLAIN else self._fork_restricted, Descendants())
+            self._covered = Covered(plan.covered, plan.owner)
+            try:
+                self._run_outside()
+            finally:
+                self._covered.remove()
+
+    def _run_outside(self) -> None:
+        plan, covered = self._plan, self._covered
+        if covered.shown:
+            # the server removes them if we are killed
+            report(self.status, b"\n".join([b"stray " + path.hex().encode() for path in covered.shown]))
+            plan.argv[plan.covered_at : plan.covered_at] = covered.words
+        self._watch(self._spawn_plain if plan.shape == PLAIN else self._fork_restricted, Descendants())
 
     def wait(self, kind: Kind, orders: _socket.socket, ledger: int) -> None:
         """Prepare, then run the command that comes over `orders`, if one comes."""
@@ -162,7 +176,7 @@ class Cell:
         private_tmp = self._plan.private_tmp if view is None else b"/tmp" if view.has_private_tmp else b""
         # Before the start, because a command can fill a disk in no time.
         guards = LimitGuards(self._plan, own_proc=own_proc, count_processes=count, private_tmp=private_tmp)
-        self._names = NameWatch(self._plan.watched) if view is None else view.watch
+        self._names = NameWatch(self._plan.watched, self._covered.shown) if view is None else view.watch
         if self._plan.terminal:
             self._terminal = Terminal(self.status, self._plan.owner if view is None else None)
             self._plan.own_terminal = self._terminal.path
@@ -176,6 +190,7 @@ class Cell:
         ended = watch.run()
         if view is not None:
             view.release()
+        self._covered.remove()
         report(self.status, ended)
         if self._ledger >= 0:
             self._tell_need()

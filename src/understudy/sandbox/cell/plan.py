@@ -31,6 +31,8 @@ class Plan:
         protected: list[bytes] | None = None,
         kept: list[bytes] | None = None,
         watched: list[bytes] | None = None,
+        covered: list[bytes] | None = None,
+        covered_at: int = 0,
         network: str = "off",
         unix_sockets: bool = False,
         owner: tuple[int, int] | None = None,
@@ -61,6 +63,8 @@ class Plan:
         self.protected = protected or []  # names inside every root, or absolute paths
         self.kept = kept or []  # names that are protected only if they exist
         self.watched = watched or []  # outside a full cell: paths that end the command when they lead to something else
+        self.covered = covered or []  # for bubblewrap: missing names, which placeholders hold while the command runs
+        self.covered_at = covered_at  # where in `argv` the mounts over them belong
         self.network = network
         self.unix_sockets = unix_sockets
         self.owner = owner  # whose rights to take, if the helper is root and the workspace is not root's

@@ -119,7 +119,7 @@ class Protector:
 
     def _protect_git_folder(self, parent: int, name: bytes, path: bytes, depth: int) -> None:
         """Protect what the `.git` file of a worktree or submodule names, and the links on the way there."""
-        if (named := _git_folder(parent, name, path)) is None:
+        if (named := git_folder(path, name, parent)) is None:
             return
         for link in links_on(named):
             self._pin_way(link)
@@ -285,12 +285,14 @@ def _is_free(folder: int, name: bytes) -> bool:
     return found is None
 
 
-def _git_folder(parent: int, name: bytes, path: bytes) -> "bytes | None":
-    """Where the `.git` file of a worktree or submodule points; None for an ordinary `.git` folder."""
-    if name != b".git":
+def git_folder(path: bytes, name: bytes | None = None, parent: int | None = None) -> "bytes | None":
+    """Where the `.git` file of a worktree or submodule points; None for an ordinary `.git` folder. `name`: its name in the open
+    folder `parent`, if that is to be used instead of the path.
+    """
+    if os.path.basename(path) != b".git":
         return None
     try:
-        descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=parent)
+        descriptor = os.open(name or path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=parent)
         content = os.read(descriptor, 4096)
         os.close(descriptor)
     except OSError:

@@ -73,6 +73,9 @@ class CommandWatch:
         with _ChildAlarm() as alarm:
             self._orders.also(alarm.reader)
             self._run(alarm)
+        # A command that was quick may have ended before the last hint was looked at.
+        if not self.report.startswith(b"exposed") and self._names.hints.pending() and (path := self._names.exposed()) is not None:
+            self.report = b"exposed " + path.hex().encode()
         return self.report
 
     def _run(self, alarm: "_ChildAlarm") -> None:
