@@ -186,10 +186,64 @@ async def test_after_a_call_a_hook_may_say_something_or_take_the_output_away(sta
         assert "claude" in (told := told_to_model(model.requests[-1], "a"))
         assert "lint it" in told
         assert told_to_model(model.requests[-1], "b") == "nothing to see"
-    assert [said["tool_use_id"] for said in stage.told()] == ["a", "b", "c"]
+    assert [said["tool_use_id"] for said in stage.told()] == ["a", "b"]
+    assert [said["tool_use_id"] for said in stage.told("codex")] == ["a", "b", "c"]
     assert stage.told()[0]["tool_response"]["stdout"] == "claude"
     assert stage.told("codex")[1]["tool_response"] == "codex\n"
-    assert [(said["tool_use_id"], "none" in said["error"]) for said in stage.told("failure")] == [("d", True)]
+    [command, patch] = stage.told("failure")
+    assert (command["tool_use_id"], command["error"]) == ("c", "Exit code 1")
+    assert (patch["tool_use_id"], "none" in patch["error"]) == ("d", True)
+
+
+@pytest.mark.slow
+async def test_claude_codes_hooks_are_told_of_reads_and_edits_in_its_words(stage: HookStage) -> None:
+    """As a run of Claude Code 2.1.327 told them; a line behind the last line break is not counted here."""
+    stage.install("PostToolUse", stage.program(), "Read|Edit|Write")
+    file, made = str(stage.work / "a.txt"), str(stage.work / "new.txt")
+    Path(file).write_text("one\ntwo\nthree\n")
+    patch = f"*** Begin Patch\n*** Update File: {file}\n@@\n-TWO\n+2\n*** Add File: {made}\n+hi\n*** End Patch\n"
+    script = [
+        call("read_file", call_id="r", path="a.txt"),
+        call("edit_file", call_id="e", path="a.txt", old_text="two", new_text="TWO"),
+        call("apply_patch", call_id="p", input=patch),
+        call("read_file", call_id="part", path="a.txt", start_line=2, end_line=2),
+        call("shell", call_id="w", command=["apply_patch", f"*** Begin Patch\n*** Add File: {file}\n+new\n*** End Patch\n"]),
+    ]
+    async with stage.serve([*script, say("x")], config={"sandbox_mode": "workspace-write"}) as (_, client):
+        await client.codex("go")
+    told = {(said["tool_use_id"], said["tool_name"]): said["tool_response"] for said in stage.told()}
+    assert told["r", "Read"] == {
+        "type": "text",
+        "file": {"filePath": file, "content": "one\ntwo\nthree", "numLines": 3, "startLine": 1, "totalLines": 3},
+    }
+    assert told["part", "Read"]["file"] == {
+        "filePath": file,
+        "content": "2",
+        "numLines": 1,
+        "startLine": 2,
+        "totalLines": 3,
+    }
+    assert told["e", "Edit"] == {
+        "filePath": file,
+        "oldString": "two",
+        "newString": "TWO",
+        "originalFile": "one\ntwo\nthree\n",
+        "structuredPatch": [
+            {"oldStart": 1, "oldLines": 3, "newStart": 1, "newLines": 3, "lines": [" one", "-two", "+TWO", " three"]}
+        ],
+        "userModified": False,
+        "replaceAll": False,
+    }
+    assert told["p", "Edit"]["originalFile"] == "one\nTWO\nthree\n"
+    assert told["p", "Write"] == {
+        "type": "create",
+        "filePath": made,
+        "content": "hi\n",
+        "structuredPatch": [],
+        "originalFile": None,
+        "userModified": False,
+    }
+    assert (told["w", "Write"]["type"], told["w", "Write"]["originalFile"]) == ("update", "one\n2\nthree\n")
 
 
 async def test_a_hook_ends_with_its_turn(stage: HookStage) -> None:

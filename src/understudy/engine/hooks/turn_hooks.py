@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from understudy.config.hooks.entries import Event, Hook
+from understudy.config.hooks.entries import Event, Family, Hook
 from understudy.engine.hooks.calls import (
     MOST_VIEWS,
     CannotChange,
@@ -38,6 +38,17 @@ if TYPE_CHECKING:
 MOST_TYPED = 8192  # characters of an unfinished line that are remembered
 MOST_GOES = 8  # times that Stop hooks may make a turn continue
 NOBODY = "and nobody can be asked under this approval policy"
+
+
+FAMILIES: tuple[Family, ...] = ("codex", "claude")
+
+
+class _Outcome(msgspec.Struct, frozen=True):
+    """How a call has ended."""
+
+    output: ToolOutput
+    watched: WatchedHost
+    seconds: float
 
 
 class TurnHooks:
@@ -230,12 +241,10 @@ class TurnHooks:
     async def _after(
         self, seen: SeenCall, call: FunctionCall, output: ToolOutput, watched: WatchedHost, seconds: float
     ) -> ToolOutput:
-        failed = not output.success and not watched.ran_a_command
-        event: Event = "PostToolUseFailure" if failed else "PostToolUse"
-        more: dict[str, Any] = {"tool_use_id": call.call_id}
-        if failed:
-            more |= {"error": output.text, "is_interrupt": False}
-        said = await self._run_on_call(event, seen, call.call_id, more, None, output=output, watched=watched, seconds=seconds)
+        await watched.look_back()
+        outcome = _Outcome(output, watched, seconds)
+        both = await asyncio.gather(*(self._run_after(family, seen, call.call_id, outcome) for family in FAMILIES))
+        said = sorted((each for family in both for each in family), key=lambda each: each.meant.order)
         self._host.record(*(each.record for each in said))
         for each in said:
             answer, family = each.answer, each.meant.hook.file.family
@@ -246,10 +255,20 @@ class TurnHooks:
         for each in said:
             answer = each.answer
             if answer.decision == "deny":
-                output = ToolOutput(f"{output.text}\n\n{event} hook: {answer.reason}", output.success, output.images)
+                output = ToolOutput(
+                    f"{output.text}\n\n{each.meant.hook.event} hook: {answer.reason}", output.success, output.images
+                )
             elif answer.output is not None:
                 output = ToolOutput(_as_text(answer.output), output.success)
         return output
+
+    async def _run_after(self, family: Family, seen: SeenCall, call_id: str, outcome: _Outcome) -> list[Said]:
+        """The programs do not mean the same calls by a failed one."""
+        if not outcome.watched.failed(family, outcome.output):
+            more: dict[str, Any] = {"tool_use_id": call_id}
+            return await self._run_on_call("PostToolUse", seen, call_id, more, None, family=family, outcome=outcome)
+        more = {"tool_use_id": call_id, "error": outcome.watched.error(family, outcome.output), "is_interrupt": False}
+        return await self._run_on_call("PostToolUseFailure", seen, call_id, more, None, family=family, outcome=outcome)
 
     # -- running them
 
@@ -274,15 +293,14 @@ class TurnHooks:
         more: Mapping[str, Any],
         left_out: Hook | None,
         *,
-        output: ToolOutput | None = None,
-        watched: WatchedHost | None = None,
-        seconds: float = 0.0,
+        family: Family | None = None,
+        outcome: _Outcome | None = None,
     ) -> list[Said]:
         meant: list[Meant] = []
         commands: set[str] = set()  # the same command in Claude Code's files runs once, wherever it is configured
         for order, judged in self._hooks.of(event):
             hook = judged.hook
-            if hook.file.family == "claude" and hook.command in commands:
+            if (hook.file.family == "claude" and hook.command in commands) or family not in (None, hook.file.family):
                 continue
             if hook == left_out:
                 commands.add(hook.command)
@@ -296,9 +314,9 @@ class TurnHooks:
             for view in views[:MOST_VIEWS]:
                 told = {"tool_name": view.tool, "tool_input": view.input, **more}
                 if hook.file.family == "claude":
-                    told |= {**view.more, **({"duration_ms": round(seconds * 1000)} if output is not None else {})}
-                if event == "PostToolUse" and output is not None and watched is not None:
-                    told["tool_response"] = watched.response(hook.file.family, view, output)
+                    told |= {**view.more, **({"duration_ms": round(outcome.seconds * 1000)} if outcome is not None else {})}
+                if event == "PostToolUse" and outcome is not None:
+                    told["tool_response"] = outcome.watched.response(hook.file.family, view, outcome.output)
                 meant.append(Meant(judged, order, self._hooks.told(hook, self._host, told), call_id, view.tool, view))
         return await self._hooks.run(meant, self._host, self._detach) if meant else []
 

@@ -1,14 +1,23 @@
 """Stands between one call and its turn if there are hooks: notes what the call did, and shows its questions to hooks first."""
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-import msgspec
-
 from understudy.config.hooks.entries import Family
 from understudy.engine.hooks.calls import SeenCall, View
+from understudy.engine.hooks.responses import Edited, error_of, response, what_was_edited
 from understudy.errors import ToolError
-from understudy.protocol.records import CommandEnded, CommandStarted, Delta, Question, Record, ToolCallEnded
+from understudy.protocol.records import (
+    CommandEnded,
+    CommandStarted,
+    Delta,
+    LeftFile,
+    PatchEnded,
+    Question,
+    Record,
+    ToolCallEnded,
+)
 from understudy.tools.calls import ToolOutput
 from understudy.tools.host import ApprovalAnswer, RunsCommands, ToolHost, ToolSettings
 
@@ -32,6 +41,8 @@ class WatchedHost:
         self.refused = False  # somebody said no: nothing has run
         self.ran_a_command = False
         self._ended: CommandEnded | ToolCallEnded | None = None
+        self._left: tuple[LeftFile, ...] = ()
+        self._edited: dict[str, Edited] = {}
         self._host = host
         self._hooks = hooks
         self._seen = seen
@@ -43,6 +54,8 @@ class WatchedHost:
                 self.ran_a_command = True
             elif isinstance(record, CommandEnded | ToolCallEnded):
                 self._ended = record
+            elif isinstance(record, PatchEnded):
+                self._left = record.files or ()
         self._host.record(*records)
 
     async def ask(self, question: Question) -> ApprovalAnswer:
@@ -56,36 +69,24 @@ class WatchedHost:
             raise ToolError(answer.refusal("tool call"))
         return answer
 
+    async def look_back(self) -> None:
+        """Remember what a patch has changed, before a hook that is told of it changes it again."""
+        self._edited = await what_was_edited(self._host, self._left) if self._left else {}
+
     def response(self, family: Family, view: View, output: ToolOutput) -> Any:
         """What the call returned, in the shape of the family."""
-        ended = self._ended
-        if isinstance(ended, ToolCallEnded) and ended.result is not None and view.tool.startswith("mcp__"):
-            content = ended.result.get("content", [])
-            return content if family == "claude" else {"content": content, "isError": ended.failed}
-        if family == "codex":
-            if isinstance(ended, CommandEnded) and view.tool == "Bash":
-                return f"{ended.stdout}{ended.stderr}"
-            return _as_of_a_patch(output) if view.tool == "apply_patch" else output.text
-        match view.tool:
-            case "Bash":
-                ran = isinstance(ended, CommandEnded)
-                stdout, stderr = (ended.stdout, ended.stderr) if ran else (output.text, "")
-                told = {
-                    "stdout": stdout.removesuffix("\n"),
-                    "stderr": stderr.removesuffix("\n"),
-                    "interrupted": False,
-                    "isImage": False,
-                }
-                return {**told, "noOutputExpected": False, **({"exit_code": ended.exit_code} if ran else {})}
-            case "Edit":
-                named = {"filePath": "file_path", "oldString": "old_string", "newString": "new_string"}
-                told = {theirs: view.input.get(ours, "") for theirs, ours in named.items()}
-                return {**told, "structuredPatch": [], "userModified": False, "replaceAll": bool(view.input.get("replace_all"))}
-            case "Write":
-                told = {"type": "create", "filePath": view.input.get("file_path", ""), "content": view.input.get("content", "")}
-                return {**told, "structuredPatch": [], "originalFile": None, "userModified": False}
-            case _:
-                return output.text
+        path = view.input.get("file_path")
+        edited = self._edited.get(os.path.realpath(path)) if self._edited and isinstance(path, str) else None
+        return response(family, view, output, self._ended, {} if edited is None else {str(path): edited})
+
+    def error(self, family: Family, output: ToolOutput) -> str:
+        return error_of(output, self._ended) if family == "claude" else output.text
+
+    def failed(self, family: Family, output: ToolOutput) -> bool:
+        """Whether the call has failed in the eyes of that program: for Claude Code a command does with any exit code but 0."""
+        if self.ran_a_command:
+            return family == "claude" and isinstance(self._ended, CommandEnded) and self._ended.exit_code != 0
+        return not output.success
 
     # -- passed on to the turn
 
@@ -128,16 +129,3 @@ class WatchedHost:
 
     def is_approved(self, key: Callable[[], str]) -> bool:
         return self._host.is_approved(key)
-
-
-class _Patched(msgspec.Struct):
-    output: str
-
-
-def _as_of_a_patch(output: ToolOutput) -> str:
-    """In codex's words, whatever our model is told."""
-    try:
-        text = msgspec.json.decode(output.text, type=_Patched).output
-    except msgspec.MsgspecError:
-        text = output.text
-    return f"Exit code: {0 if output.success else 1}\nWall time: 0 seconds\nOutput:\n{text}"
