@@ -32,10 +32,14 @@ class SseSplitter:
                 chunk = chunk[1:]
         if not chunk:
             return []
-        lines = chunk.splitlines()  # bytes: splits only at CR, LF and CRLF
-        last = chunk[-1]
-        self._after_cr = last == 13
-        partial = b"" if last in (10, 13) else lines.pop()
+        if b"\r" in chunk:
+            lines = chunk.splitlines()  # bytes: splits only at CR, LF and CRLF
+            last = chunk[-1]
+            self._after_cr = last == 13
+            partial = b"" if last in (10, 13) else lines.pop()
+        else:
+            lines = chunk.split(b"\n")  # a quarter of the instructions
+            partial = lines.pop()
         if lines and self._partial:
             self._partial += lines[0]
             lines[0] = bytes(self._partial)

@@ -169,4 +169,4 @@ class Envelope:
             between = self._between[event.type]
         else:
             between = self._between[event.type] = b'}}\n{"jsonrpc":"2.0","method":"' + event.type + b'",' + self._params
-        return self._before + event.msg + between + event.msg + b"}}\n"
+        return b"".join((self._before, event.msg, between, event.msg, b"}}\n"))
