@@ -1,7 +1,7 @@
 """Watches other processes: entries and unfinished text for viewers here, and letters for turns that run here.
 
 Every conversation that somebody here depends on is subscribed to in the log. Notifications may be missed, so these conversations
-are also checked every second; quiet ones, with a log on this machine, every five.
+are also checked every second; quiet ones, with a log on this machine, every five, if the log says that anybody else has written.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ logger = logging.getLogger(__name__)
 FIRST_SECONDS = 0.02  # then look for what was done just before the subscription
 UNTOLD_SECONDS = 1.0  # what no notification told, such as the death of a killed process, is noticed this late
 QUIET_ROUNDS = 5  # applies if there is no turn that could end: thousands of idle conversations may be watched for hours
+ALL_ROUNDS = 60  # after so many seconds each is looked at, whatever the log says, and those that nobody watches are let go
 
 
 class Watch:
@@ -26,11 +27,14 @@ class Watch:
         self._conversations = conversations
         self._listening: dict[ConversationId, Callable[[], None]] = {}  # each with the function that stops it
         self._hinted: set[ConversationId] = set()
+        self._stirred = False  # some conversation may not be at rest
+        self._settled_as_of = 0  # the log's mark of when all were seen to be at its end; 0: not known
         self._waiter: asyncio.Future[None] | None = None  # set while there is nothing to look at
         self._task: asyncio.Task[None] | None = None
 
     def wake(self, conversation: Conversation | None = None) -> None:
         """This conversation, or any if None, may need watching now."""
+        self._stirred = True
         if conversation is not None and conversation.attendance is not None:
             _note_attended(conversation, conversation.attendance)
         for each in self._conversations.values() if conversation is None else (conversation,):
@@ -41,6 +45,7 @@ class Watch:
 
         def told() -> None:
             self._hinted.add(name)
+            self._stirred = True
             self._wake_up()
 
         self._listening[name] = self._log().listen(name, told)
@@ -65,7 +70,7 @@ class Watch:
                 if loop.time() >= look_at_all:
                     look_at_all = loop.time() + UNTOLD_SECONDS
                     rounds += 1
-                    self._hinted.update(self._due(rounds))
+                    self._hinted.update(await self._due(rounds))
                 hinted, self._hinted = self._hinted, set()
                 await self._look(self._still_watched(hinted))
         finally:
@@ -74,11 +79,26 @@ class Watch:
             self._listening.clear()
             self._task = None
 
-    def _due(self, rounds: int) -> Iterable[ConversationId]:
-        if rounds % QUIET_ROUNDS == 0 or self._log().is_remote:
+    async def _due(self, rounds: int) -> Iterable[ConversationId]:
+        if self._log().is_remote or rounds % ALL_ROUNDS == 0:
             return self._listening
+        if rounds % QUIET_ROUNDS == 0 and await self._may_have_changed():
+            return self._listening
+        if not self._stirred:
+            return ()
         known = self._conversations
-        return [name for name in self._listening if (each := known.get(name)) is None or not each.is_at_rest]
+        restless = [name for name in self._listening if (each := known.get(name)) is None or not each.is_at_rest]
+        self._stirred = bool(restless)
+        return restless
+
+    async def _may_have_changed(self) -> bool:
+        """Whether others may have written since all were seen to be at rest. One position tells, for thousands that are watched."""
+        try:
+            known = await self._log().positions([next(iter(self._listening))])
+        except AgentError:
+            return True  # whoever watches is told by the look at all
+        marks = {each.as_of for each in known.values()}
+        return not self._settled_as_of or marks != {self._settled_as_of}
 
     async def _rest(self, until: float) -> None:
         """Sleep until a notification, at the latest until then. All conversations share one future and one timer."""
@@ -122,10 +142,16 @@ class Watch:
         except AgentError as error:
             logger.warning("cannot see what other processes write: %s", error)
             return
+        news = False
         for conversation in watched:  # concurrently, so that one that waits for the log does not delay the others
             position = positions.get(conversation.id)
             if position is None or position.last_seq != conversation.tail.state.last_seq or not conversation.is_at_rest:
+                news = True
                 conversation.run_beside(self._look_at(conversation, position))
+        if news:
+            self._settled_as_of = 0
+        elif len(watched) == len(self._listening):
+            self._settled_as_of = min(position.as_of for position in positions.values())
 
     async def _look_at(self, conversation: Conversation, position: Position | None) -> None:
         """An error in one conversation must not affect the others."""
@@ -139,6 +165,8 @@ class Watch:
             logger.warning("cannot see what other processes write to %s: %s", conversation.id, error)
         except Exception:
             logger.exception("bug in seeing what other processes write to %s", conversation.id)
+        finally:
+            self._stirred = True
 
 
 def _note_attended(conversation: Conversation, attendance: Attendance) -> None:
