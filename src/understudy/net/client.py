@@ -3,7 +3,10 @@
 import asyncio
 import os
 import resource
-from collections.abc import Coroutine, Mapping, Sequence
+import sys
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from understudy.net.addresses import Url, proxy_authorization, proxy_for
@@ -84,6 +87,9 @@ KEEP_SECONDS = 55.0  # servers and balancers commonly close a silent connection 
 KEEP_PER_PLACE = 256  # about as many as conversations that one process may have at once
 KEPT_SHARE = 4  # divisor of the number of files that may be open
 
+# Also counts time asleep where the system offers that: a machine that wakes has connections that nobody else remembers.
+_elapsed = partial(time.clock_gettime, time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic
+
 Place = tuple[Url | None, str, str, int]  # proxy, scheme, host, port: where a connection leads
 
 
@@ -96,9 +102,16 @@ class _Route(NamedTuple):
 
 
 class HttpClient:
-    def __init__(self, env: Mapping[str, str] | None = None, *, connect_seconds: float = CONNECT_SECONDS) -> None:
+    def __init__(
+        self,
+        env: Mapping[str, str] | None = None,
+        *,
+        connect_seconds: float = CONNECT_SECONDS,
+        elapsed: Callable[[], float] = _elapsed,
+    ) -> None:
         self._env = os.environ if env is None else env
         self._connect_seconds = connect_seconds
+        self._elapsed = elapsed
         self._idle: dict[Place, list[Connection]] = {}
         self._open: set[Connection] = set()
         self._routes: dict[Url, _Route] = {}  # few, one per provider
@@ -173,7 +186,7 @@ class HttpClient:
         connections = self._idle.get(place)
         while connections:
             connection = connections.pop()
-            if connection.usable and connection.freed_at > connection.loop.time() - KEEP_SECONDS:
+            if connection.usable and connection.freed_at > self._elapsed() - KEEP_SECONDS:
                 return connection
             connection.close()
         return None
@@ -184,7 +197,7 @@ class HttpClient:
         if len(connections) >= self._most_kept:
             connection.close()
             return
-        connection.freed_at = loop.time()
+        connection.freed_at = self._elapsed()
         connections.append(connection)
         if self._sweeper is None:
             self._sweeper = loop.call_later(KEEP_SECONDS, self._sweep)
@@ -193,7 +206,7 @@ class HttpClient:
         """Closes connections that were unused for a while; runs only as long as there are any."""
         self._sweeper = None
         loop = asyncio.get_running_loop()
-        oldest = loop.time() - KEEP_SECONDS
+        oldest = self._elapsed() - KEEP_SECONDS
         for place, connections in list(self._idle.items()):
             kept = [connection for connection in connections if connection.usable and connection.freed_at > oldest]
             for connection in connections:

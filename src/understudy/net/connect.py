@@ -6,6 +6,7 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
 from understudy.net.addresses import UNIX, Url, proxy_authorization
@@ -14,7 +15,19 @@ from understudy.net.failures import Unreachable
 
 STAGGER_SECONDS = 0.25  # head start of an address before the next one is tried, too
 TUNNEL_HEAD_LIMIT = 16 * 1024
-KEEPALIVE = (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a model may think for minutes, but a dead peer should be noticed
+# A model may think for minutes, but a way that has died (the machine slept, a router forgot us) is noticed within two: by what is
+# asked in silence, and by what is sent and not acknowledged. macOS has another name for the first, and nothing for the last.
+_ASKED = tuple(
+    (socket.IPPROTO_TCP, getattr(socket, name), value)
+    for name, value in (
+        ("TCP_KEEPIDLE", 30),
+        ("TCP_KEEPALIVE", 30),
+        ("TCP_KEEPINTVL", 15),
+        ("TCP_KEEPCNT", 6),
+        ("TCP_USER_TIMEOUT", 120_000),
+    )
+    if hasattr(socket, name)
+)
 
 if TYPE_CHECKING:
     from understudy.net.names import Address
@@ -115,7 +128,7 @@ async def _connect(
     loop = asyncio.get_running_loop()
     if len(addresses) == 1:  # `sock_connect` would start threads to resolve the address again
         transport, _ = await loop.create_connection(protocol, addresses[0][1], port, ssl=tls, server_hostname=name)
-        transport.get_extra_info("socket").setsockopt(*KEEPALIVE)
+        _notice_death(transport.get_extra_info("socket"))
         return transport
     sock = await _dial_first(addresses, port)
     try:
@@ -160,12 +173,19 @@ async def _dial_one(address: "Address", port: int) -> socket.socket:
     try:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setsockopt(*KEEPALIVE)
+        _notice_death(sock)
         await asyncio.get_running_loop().sock_connect(sock, (host, port))
     except BaseException:
         sock.close()
         raise
     return sock
+
+
+def _notice_death(sock: socket.socket) -> None:
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    with suppress(OSError):  # a system that emulates another one may lack some
+        for option in _ASKED:
+            sock.setsockopt(*option)
 
 
 async def _resolve(host: str) -> "Sequence[Address]":
