@@ -100,7 +100,7 @@ def test_commands_have_the_name_of_their_path_and_take_words(planted: Planted) -
     text = spelled(planted, '/sub:fix "one two" three')
     assert text is not None
     assert text.startswith("\n\n<command>\n<name>sub:fix</name>\n")
-    assert 'Fix one two, not three; all: "one two" three. !' in text
+    assert 'Fix one two, not three; all: "one two" three. $3!' in text
     assert "Say hello.\n\nARGUMENTS: loudly" in (spelled(planted, "/plain loudly") or "")
     planted.trust()
     assert set(called(planted)) == {"sub:fix", "plain", "review"}
@@ -114,7 +114,7 @@ def test_a_call_cannot_be_made_to_fill_the_memory(planted: Planted) -> None:
     planted.write(planted.home / "prompts" / "bomb.md", "$ARGUMENTS " * 20_000)
     config = planted.config()
     bomb = called(planted)["bomb"]
-    with pytest.raises(BadRequest, match=f"{MOST_SPELLED_OUT} are the most"):
+    with pytest.raises(BadRequest, match=f"{MOST_SPELLED_OUT} characters are the most"):
         spell_out(bomb, "x" * 100_000, config, places_of(config))
 
 

@@ -5,7 +5,6 @@ and reads nothing: the model may be given a request to run something, which is t
 """
 
 import re
-import shlex
 import unicodedata
 from collections.abc import Iterator
 from typing import Literal
@@ -17,6 +16,7 @@ from understudy.config.model import Config
 from understudy.config.project import COMMAND_FOLDERS, project_folders, skill_folders
 from understudy.config.sandbox import places_of
 from understudy.engine.setup.disk import MOST_BYTES, Found, in_home, in_tree, may_be_read, project_trees, tell
+from understudy.engine.setup.placeholders import Style, TooLong, Words, fill, named_words
 from understudy.engine.setup.skills import Skill, find_skills, front_matter, says, skill_text, without_front_matter
 from understudy.errors import BadRequest
 from understudy.places.places import Places
@@ -30,7 +30,6 @@ MOST_DESCRIPTION = 300
 MOST_SPELLED_OUT = 1024 * 1024  # characters
 
 _NAME = re.compile(r"[^\W_][\w.-]*(?::[^\W_][\w.-]*)*")
-_PLACE = re.compile(r"\$(ARGUMENTS\b|[1-9](?!\d))")
 _TYPED = re.compile(r"\s*/(\S+)(.*)\Z", re.DOTALL)
 
 
@@ -42,6 +41,8 @@ class Called(msgspec.Struct, frozen=True):
     kind: Literal["command", "skill"] = "command"
     body: str = ""
     skill: Skill | None = None
+    style: Style = "codex"  # whose rules for places hold
+    names: tuple[str, ...] = ()  # of its words
 
 
 def find_called(config: Config, places: Places) -> tuple[Called, ...]:
@@ -93,7 +94,16 @@ def _judge(found: Found, places: Places | None) -> tuple[Found, Called | None]:
         return msgspec.structs.replace(found, standing="no", why="it says `user-invocable: false`"), None
     body = without_front_matter(text)
     described = fields.get("description", "") or next((line for line in body.splitlines() if line.strip()), "")
-    return found, Called(name, shown_line(described), shown_line(fields.get("argument-hint", "")), found.path, body=body.strip())
+    style: Style = "codex" if found.path.endswith(f"/prompts/{found.relative}") else "claude"
+    return found, Called(
+        name,
+        shown_line(described),
+        shown_line(fields.get("argument-hint", "")),
+        found.path,
+        body=body.strip(),
+        style=style,
+        names=named_words(fields.get("arguments", "")),
+    )
 
 
 def _wrong(name: str, found: Found, places: Places | None) -> str | None:
@@ -149,29 +159,15 @@ def has_called(config: Config) -> bool:
 
 def spell_out(called: Called, words: str, config: Config, places: Places) -> str:
     """Raises `BadRequest` if the text would be too long, or the file is gone."""
+    body, style = called.body, called.style
     if called.skill is not None:
-        text = skill_text(called.skill, config, places)
-        if text is None:
+        body, style = skill_text(called.skill, config, places) or "", "skill"
+        if not body:
             raise BadRequest(f"the skill {called.name} cannot be read any more")
-        return f"{text}\n\nARGUMENTS: {words}" if words else text
-    values = _words_of(words)
-    places_in = _PLACE.findall(called.body)
-    length = len(called.body) + sum(len(_value(each, words, values)) for each in places_in)
-    if length > MOST_SPELLED_OUT:
-        raise BadRequest(f"/{called.name} with these words is {length} characters long; {MOST_SPELLED_OUT} are the most")
-    text = _PLACE.sub(lambda found: _value(found[1], words, values), called.body)
-    return f"{text}\n\nARGUMENTS: {words}" if words and not places_in else text
-
-
-def _words_of(words: str) -> list[str]:
+    variables = {"CLAUDE_PROJECT_DIR": str(config.cwd)} if "${CLAUDE_PROJECT_DIR}" in body else {}
     try:
-        return shlex.split(words)
-    except ValueError:  # an unclosed quote
-        return words.split()
-
-
-def _value(place: str, words: str, values: list[str]) -> str:
-    if place == "ARGUMENTS":
-        return words
-    number = int(place)
-    return values[number - 1] if number <= len(values) else ""
+        return fill(body, Words(words, style, called.names, variables), MOST_SPELLED_OUT)
+    except TooLong:
+        raise BadRequest(
+            f"/{called.name} with these words makes a text that is too long; {MOST_SPELLED_OUT} characters are the most"
+        ) from None

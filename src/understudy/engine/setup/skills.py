@@ -231,7 +231,8 @@ def skill_text(skill: Skill, config: Config, places: Places) -> str | None:
     if content is None:
         return None
     name, path = make_visible(skill.name), make_visible(skill.path)
-    return f"<skill>\n<name>{name}</name>\n<path>{path}</path>\n{content.decode('utf-8', 'replace')}\n</skill>"
+    text = content.decode("utf-8", "replace").replace("${CLAUDE_SKILL_DIR}", skill.path.removesuffix(f"/{FILE}"))
+    return f"<skill>\n<name>{name}</name>\n<path>{path}</path>\n{text}\n</skill>"
 
 
 def _content(skill: Skill, config: Config, places: Places) -> bytes | None:
