@@ -101,12 +101,43 @@ async def test_the_files_of_a_project_do_nothing_before_it_is_trusted(tmp_path: 
     assert not (work / "made").exists()
 
 
+OPENAI = """\
+version: 1
+interface:
+  display_name: "Nice Name"
+  short_description: 'it''s short'  # for lists
+
+  icon_small: ./assets/small.svg
+  icon_large: ../../elsewhere.png
+  brand_color: "#aa00ff"
+  default_prompt: "Use $oai \\"now\\"."
+policy:
+  allow_implicit_invocation: false
+  display_name: not this one
+"""
+
+
 async def test_the_app_server_lists_skills_and_names_broken_ones(tmp_path: Path) -> None:
     broken = tmp_path / "home" / ".claude" / "skills" / "broken" / "SKILL.md"
     broken.parent.mkdir(parents=True)
     broken.write_text("no head")
+    shown = tmp_path / "home" / ".agents" / "skills" / "oai"
+    (shown / "agents").mkdir(parents=True)
+    (shown / "SKILL.md").write_text("---\ndescription: desc of oai\n---\n")
+    (shown / "agents" / "openai.yaml").write_text(OPENAI)
     async with app_scene([], tmp_path) as (_, client, work):
         [row] = (await client.call("skills/list", cwds=[str(work)]))["data"]
+    [skill] = row["skills"]
+    assert skill["interface"] == {
+        "displayName": "Nice Name",
+        "shortDescription": "it's short",
+        "iconSmall": f"{shown}/assets/small.svg",
+        "iconLarge": None,
+        "iconSmallUrl": None,
+        "iconLargeUrl": None,
+        "brandColor": "#aa00ff",
+        "defaultPrompt": 'Use $oai "now".',
+    }
     assert [error["path"] for error in row["errors"]] == [str(broken)]
     assert "should begin with" in row["errors"][0]["message"]
 

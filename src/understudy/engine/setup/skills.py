@@ -12,6 +12,7 @@ from understudy.config.home import is_there
 from understudy.config.model import Config
 from understudy.config.project import SKILL_FOLDERS
 from understudy.engine.setup.disk import MOST_BYTES, Found, in_home, in_tree, may_be_read, project_trees, tell
+from understudy.engine.setup.skill_interface import interface_of
 from understudy.places.places import Places
 from understudy.places.reading import NotForModels, read_for_model
 from understudy.protocol.items import InputText, Message
@@ -37,6 +38,7 @@ class Skill(msgspec.Struct, frozen=True):
     scope: str = "user"
     hint: str = ""  # what words may follow its name
     short: str = ""  # a shorter description, for lists that people read
+    interface: tuple[tuple[str, str], ...] = ()  # how it wants to be shown
 
 
 class Skills(msgspec.Struct, frozen=True):
@@ -122,6 +124,7 @@ def judge_skill(found: Found, policy: bytes, places: Places | None, scope: str) 
         scope,
         " ".join(fields.get("argument-hint", "").split()),
         "" if (short := _SHORT.search(fields.get("metadata", ""))) is None else short[1].strip("\"' "),
+        interface_of(policy, found.path.removesuffix(f"/{FILE}")) if policy else (),
     )
 
 

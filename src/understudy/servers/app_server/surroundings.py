@@ -163,6 +163,7 @@ async def list_skills(client: AppPeer, given: Raw | None) -> Json:
 
 def _skills_in(client: AppPeer, cwd: str) -> Json:
     from understudy.config.sandbox import places_of
+    from understudy.engine.setup.skill_interface import shown_interface
     from understudy.engine.setup.skills import Skills, find_skills, survey_skills
 
     try:
@@ -182,6 +183,7 @@ def _skills_in(client: AppPeer, cwd: str) -> Json:
             "enabled": True,
             "pluginId": None,
             **({"shortDescription": skill.short} if skill.short else {}),
+            **({"interface": shown_interface(dict(skill.interface))} if skill.interface else {}),
         }
         for skill in found
     ]
