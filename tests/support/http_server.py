@@ -254,8 +254,11 @@ class HttpClient:
         self.session: str | None = None
         self._next_id = 0
 
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", self.port, limit=1 << 26)
+
     async def raw(self, data: bytes) -> Response:
-        reader, writer = await asyncio.wait_for(asyncio.open_connection("127.0.0.1", self.port, limit=1 << 26), WAIT_SECONDS)
+        reader, writer = await asyncio.wait_for(self.connect(), WAIT_SECONDS)
         if len(_open_connections) > 1000:  # tests that run for long
             _open_connections[:] = [each for each in _open_connections if not each.transport.is_closing()]
         _open_connections.append(writer)
