@@ -26,8 +26,8 @@ class HttpResponse:
         self.reason = connection.answer.reason
         self.headers = connection.answer.headers
         self._connection: Connection | None = connection
-        coding = self.headers.get("content-encoding", "identity").lower()
-        self._unpacker = _unpacker(coding) if coding not in ("", "identity") else None
+        coding = self.headers.get("content-encoding")
+        self._unpacker = _unpacker(coding.lower()) if coding else None
 
     async def read(self, seconds: float) -> bytes:
         """More of the body, `b""` at its end. Raises HttpFailure."""
@@ -73,8 +73,10 @@ class HttpResponse:
             connection.abort()
 
 
-def _unpacker(coding: str) -> "Unpacker":
+def _unpacker(coding: str) -> "Unpacker | None":
     """For servers that compress although we ask them not to."""
+    if coding == "identity":
+        return None
     if coding in ("gzip", "x-gzip", "deflate"):
         from understudy.net.unpacking import Unpacker
 

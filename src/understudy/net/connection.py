@@ -34,7 +34,8 @@ class ParsedAnswer:
         self.headers: dict[str, str] = {}
         self.chunks: list[bytes] = []  # of the body; the reader takes them out
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)  # None once the answer is over
-        self._fed = self._head_size = 0  # bytes of an unfinished head, and bytes of its headers
+        self._fed = 0  # bytes of an unfinished head
+        self._fields: list[bytes] = []  # names and values of its headers
 
     @property
     def is_whole(self) -> bool:
@@ -97,8 +98,7 @@ class ParsedAnswer:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self.phase is Phase.HEAD:  # we ignore trailers
-            self.headers[name.decode("latin-1").lower()] = value.decode("latin-1").strip()
-            self._head_size += len(name) + len(value)
+            self._fields += (name, value)
 
     def on_headers_complete(self) -> None:
         if self.phase is not Phase.HEAD:
@@ -108,17 +108,23 @@ class ParsedAnswer:
         if status < 100:
             self._fail(f"the server's answer has the status {status:03}, which does not exist")
         elif status < 200:
-            self.reason, self.headers = "", {}
+            self.reason, self._fields = "", []
         else:
             self.status = status
+            self._read_headers()
             self._begin_body()
+
+    def _read_headers(self) -> None:
+        """All at once: a large provider sends some thirty, which would otherwise take six calls each. None has a NUL in it."""
+        fields = b"\0".join(self._fields).decode("latin-1").split("\0")
+        self.headers = {name.lower(): value.strip() for name, value in zip(fields[::2], fields[1::2], strict=False)}
 
     def _begin_body(self) -> None:
         self.phase = Phase.BODY
         coding = self.headers.get("transfer-encoding", "chunked")
-        if coding.lower() != "chunked":
+        if coding != "chunked" and coding.lower() != "chunked":
             self._fail(f"the server's answer has the transfer coding {coding[:40]!r}, which was not asked for")
-        self._check_head_size(self._head_size)
+        self._check_head_size(sum(map(len, self._fields)))
 
     def on_body(self, body: bytes) -> None:
         if self.phase is Phase.BODY:
