@@ -35,6 +35,7 @@ async def stop_turn(conversation: Conversation, submit: Callable[[Interrupt], Aw
     try:
         accepted = await submit(Interrupt())
         if accepted.turn is None:
+            await conversation.committed()  # the end of the turn before this answer may be on its way to the disk
             return Stopped("nothing")
         end.turn = accepted.turn
         if not conversation.turn_runs:  # another process is told by letter, which may not arrive
