@@ -24,7 +24,7 @@ from understudy.cli.arguments.conversations import (
 )
 from understudy.cli.arguments.running import add_hooks, add_policy, add_running
 from understudy.cli.arguments.serving import add_acp, add_app_server, add_http, add_workers
-from understudy.cli.ending import INTERRUPTED
+from understudy.cli.ending import INTERRUPTED, explain
 from understudy.cli.exec.options import ACTIONS, OPTIONS, Option, is_exec, options_of
 from understudy.cli.parsing import Parser, program_name, version_text, wrong_usage
 from understudy.cli.streams import prepare_streams, silence
@@ -215,8 +215,6 @@ def run(words: Sequence[str]) -> int:
             print(file=sys.stderr)  # the terminal has echoed `^C` in the middle of a line
         return INTERRUPTED
     except (OSError, UnicodeEncodeError) as error:  # a disk, folder or stream failed in a way that concerns every command
-        from understudy.cli.ending import explain
-
         silence(1)
         return _complain(explain(error, words))
 

@@ -1,6 +1,7 @@
 """The command line. Servers start with little parsing and few imports."""
 
 import os
+import signal
 import sys
 
 INTERRUPTED = 130
@@ -47,7 +48,6 @@ def main() -> int:
 
             if is_exec(words):
                 gc.disable()  # imported objects never become garbage
-                import signal
 
                 early: list[int] = []
                 signal.signal(signal.SIGINT, lambda number, _: early.append(number))  # `exec` handles it once it is loaded

@@ -3,6 +3,7 @@ is refused.
 """
 
 import asyncio
+import difflib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -82,8 +83,6 @@ def _as_object(text: str, depth: int) -> dict[str, Any] | None:
 
 def difference(recorded: Any, sent: Any, line: int) -> str:
     """The differences of two comparable requests, as a diff for people."""
-    import difflib
-
     diff = difflib.unified_diff(list(_lines(recorded)), list(_lines(sent)), f"recorded (line {line})", "sent", n=1, lineterm="")
     shown = [text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…" for text in diff]
     more = [f"… and {len(shown) - SHOWN_LINES} more lines"] if len(shown) > SHOWN_LINES else []

@@ -2,6 +2,7 @@
 
 from base64 import b64encode
 from collections.abc import Mapping
+from ipaddress import ip_address, ip_network
 from urllib.parse import quote, unquote, urlsplit
 
 import httptools
@@ -38,8 +39,6 @@ class Url(msgspec.Struct, frozen=True):
     def is_loopback(self) -> bool:
         if self.host == "localhost" or self.host.endswith(".localhost"):
             return True
-        from ipaddress import ip_address  # needed only after a failed connection
-
         try:
             return ip_address(self.host).is_loopback
         except ValueError:
@@ -146,8 +145,6 @@ def _split_port(entry: str) -> tuple[str, int | None]:
 
 
 def _in_network(host: str, network: str) -> bool:
-    from ipaddress import ip_address, ip_network
-
     try:
         return ip_address(host) in ip_network(network, strict=False)
     except ValueError:

@@ -9,6 +9,7 @@ Also knows files that take effect by themselves later: writing one means running
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from unicodedata import name as name_of
 from unicodedata import normalize
 
 import msgspec
@@ -229,9 +230,7 @@ def _lookalikes(texts: Sequence[str]) -> str:
                         found.setdefault(letter, "")
     if not found:
         return ""
-    from unicodedata import name
-
-    shown = [f"{letter} (U+{ord(letter):04X} {name(letter, '?')}{how})" for letter, how in list(found.items())[:10]]
+    shown = [f"{letter} (U+{ord(letter):04X} {name_of(letter, '?')}{how})" for letter, how in list(found.items())[:10]]
     return ", ".join(shown) + (f" and {len(found) - 10} more" if len(found) > 10 else "")
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from understudy.errors import SandboxError
+from understudy.sandbox.helper import probe_helper
 from understudy.sandbox.spec import RungName
 
 FORCED_BY = "UNDERSTUDY_SANDBOX_RUNG"
@@ -135,7 +136,6 @@ def describe_rungs() -> tuple[Rung, ...]:
         return (make_rung("seatbelt", "" if os.path.exists("/usr/bin/sandbox-exec") else "there is no /usr/bin/sandbox-exec"),)
     if sys.platform != "linux":
         return ()
-    from understudy.sandbox.helper import probe_helper
 
     try:
         probed = probe_helper()

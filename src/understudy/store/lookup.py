@@ -1,5 +1,6 @@
 """Finds a conversation by the beginning of its id, through the index and without reading any log."""
 
+import difflib
 import os
 from collections.abc import Sequence
 
@@ -46,8 +47,6 @@ def _real(folder: str) -> str:
 
 def _meant(ids: Sequence[ConversationId], start: str) -> str:
     """A hint that lists ids which look similar."""
-    import difflib
-
     beginnings = {one[: len(start)]: one for one in ids}
     near = difflib.get_close_matches(start, beginnings, n=2, cutoff=_LIKENESS)
     return f" (did you mean {' or '.join(beginnings[each] for each in near)}?)" if near and len(start) >= 4 else ""

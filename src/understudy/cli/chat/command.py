@@ -11,6 +11,7 @@ import termios
 from argparse import Namespace
 from collections.abc import Generator
 from contextlib import contextmanager, nullcontext, suppress
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -78,8 +79,6 @@ def run(options: Namespace) -> int:
     budget = read_budget(ExecRequest(budget=options.budget))
     dumb = os.environ.get("TERM", "dumb") in ("dumb", "unknown", "")
     if not dumb:
-        from importlib import import_module
-
         try:
             import_module("prompt_toolkit")
         except ImportError:

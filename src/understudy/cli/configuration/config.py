@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
+import tomlkit
+
 from understudy.cli.parsing import wrong_usage
 from understudy.cli.tell.terminal import one_line
 from understudy.config.checking import ConfigProblem, problems_in
@@ -71,8 +73,6 @@ def _not_set(key: str, home: Path) -> str:
 
 
 def _as_toml(value: Any) -> str:
-    import tomlkit
-
     if isinstance(value, dict):
         return make_lines(tomlkit.dumps(cast(dict[str, Any], value)).rstrip("\n"))
     line = tomlkit.dumps({"value": value}).rstrip("\n")

@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import uuid
+import zlib
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -129,7 +130,6 @@ def read_conversation(data: bytes, name: str) -> Imported:
 
 def _unpack(data: bytes, name: str) -> bytes:
     import gzip
-    import zlib
 
     try:
         unpacked = gzip.GzipFile(fileobj=io.BytesIO(data)).read(MOST_UNPACKED + 1)

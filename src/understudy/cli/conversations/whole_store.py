@@ -234,7 +234,6 @@ def _open(named: str, folder: Path) -> End:
     if named == SQLITE:
         return FileEnd(folder)
     need_driver()
-    from understudy.config.store import read_store_choice
     from understudy.store.moving.database import DatabaseEnd
     from understudy.store.postgres.processes import host_name
 

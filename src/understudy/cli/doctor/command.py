@@ -18,6 +18,7 @@ from rich.text import Text
 
 from understudy import __version__
 from understudy.cli.doctor.config_findings import Finding, examine_configuration, examine_model
+from understudy.cli.doctor.file_findings import run_files
 from understudy.cli.doctor.machine_findings import examine_install, examine_sandbox, examine_store
 from understudy.cli.ending import ending_tidily
 from understudy.cli.tell.terminal import Flow, one_line, open_console
@@ -105,8 +106,6 @@ def _system() -> str:
 
 def run(options: Namespace) -> int:
     if options.files:
-        from understudy.cli.doctor.file_findings import run_files  # rarely asked for
-
         return run_files(options)
     with ending_tidily():  # it uses a temporary folder
         findings = examine(options)

@@ -14,11 +14,13 @@ from typing import Any, Literal, cast
 
 import msgspec
 
+from understudy.cli.doctor.file_findings import instructions
 from understudy.cli.settings import read_overrides
 from understudy.cli.waiting import wait_for
 from understudy.config.file import read_config_file
 from understudy.config.load import load_config
 from understudy.config.model import Config
+from understudy.engine.hooks.loading import load_hooks, untrusted_folders
 from understudy.engine.services.notifying import find_program
 from understudy.engine.setup.setup import Setups
 from understudy.errors import AgentError, ConfigError, ModelError
@@ -102,8 +104,6 @@ def _notify(config: Config) -> list[Finding]:
 
 def _hooks(config: Config) -> list[Finding]:
     """Hooks that are active, and what keeps others from being so."""
-    from understudy.engine.hooks.loading import load_hooks, untrusted_folders  # only here
-
     try:
         loaded = load_hooks(config.cwd, config.home, os.environ, config.hooks, untrusted_folders(config.projects))
     except ConfigError as error:
@@ -183,8 +183,6 @@ def default_config() -> Config | None:
 
 def _docs(config: Config) -> Iterator[Finding]:
     """The files that instruct the model, and those that would if something did not prevent it."""
-    from understudy.cli.doctor.file_findings import instructions
-
     for row in instructions(config):
         name = os.path.basename(row.path)
         if row.standing == "counts":

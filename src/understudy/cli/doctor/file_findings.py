@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from rich.text import Text
 
 from understudy.cli.settings import read_overrides
+from understudy.cli.tell.terminal import Flow, one_line, open_console
 from understudy.config.home import find_home, is_there
 from understudy.config.load import CLAUDE_DOC_NAMES, load_config
 from understudy.config.model import Config
 from understudy.config.project import COMMAND_FOLDERS, SKILL_FOLDERS, is_marked_untrusted, project_files, project_folders
 from understudy.config.sandbox import places_of
+from understudy.engine.hooks.loading import load_hooks, untrusted_folders
 from understudy.engine.setup.called import Called, survey_commands
 from understudy.engine.setup.claude_docs import left_out
 from understudy.engine.setup.disk import Found, OwnTree, Standing, in_home, in_tree, project_trees
@@ -273,8 +276,6 @@ def _plugins(config: Config, places: Places) -> Iterator[Row]:
 
 
 def _hooks(config: Config) -> Iterator[Row]:
-    from understudy.engine.hooks.loading import load_hooks, untrusted_folders
-
     loaded = load_hooks(config.cwd, config.home, os.environ, config.hooks, untrusted_folders(config.projects))
     for each in loaded.judged:
         why = {"untrusted": "nobody has trusted it", "modified": "it or its script has changed since you trusted it"}
@@ -338,10 +339,6 @@ _MARKS = {"counts": ("✓", "green"), "trust": ("!", "yellow"), "no": ("·", "di
 
 
 def _print(rows: list[Row], config: Config) -> None:
-    from rich.text import Text
-
-    from understudy.cli.tell.terminal import Flow, one_line, open_console
-
     console = open_console()
     for kind, title in _TITLES.items():
         mine = [row for row in rows if row.kind == kind]

@@ -1,5 +1,6 @@
 """`understudy exec`: one task from the command line. Handles its arguments, input, signals and exit code."""
 
+import gc
 import os
 import signal
 import sys
@@ -105,7 +106,6 @@ def _run(request: ExecRequest, early: Sequence[int]) -> int:
         images = images_or_words(request.images, find_places) if request.images else []
         prompt = "" if request.action == "review" and request.prompt is None else read_prompt(request)
     import asyncio
-    import gc
 
     from understudy.cli.exec.run import Signals, run_task
     from understudy.servers.process.process import call_on_signals, log_to_stderr, new_loop

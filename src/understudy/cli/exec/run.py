@@ -27,6 +27,7 @@ from understudy.protocol.callers import LOCAL
 from understudy.protocol.encodable import is_unicode, visible
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.records import Overrides, Terms
+from understudy.servers.process.process import hide_memory
 
 Act = Callable[[Callable[[], None]], None]
 
@@ -160,8 +161,6 @@ async def _run(engine: Engine, task: ExecTask, signals: Signals) -> int:
 
 def _hide_memory() -> None:
     """The environment contains keys, and commands of the model will run soon. Done while the model is working."""
-    from understudy.servers.process.process import hide_memory
-
     hide_memory()
 
 

@@ -5,6 +5,7 @@ Also whether commands can be contained on this machine.
 
 import json
 import sys
+import tomllib
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -51,8 +52,6 @@ def _check(options: Namespace) -> int:
 
 
 def _test(options: Namespace) -> int:
-    import tomllib
-
     path = Path(options.file)
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))

@@ -10,6 +10,7 @@ from understudy.engine.ops import Way
 from understudy.errors import AgentError, BadRequest, ConversationBusy, report_bug
 from understudy.protocol.ops import Accepted, Undo
 from understudy.protocol.records import Entry, PatchEnded, PatchStarted, Record, UndoEnded, UndoStarted
+from understudy.tools.acts.undoing import PatchPair, undo_patches
 
 if TYPE_CHECKING:
     from understudy.engine.caller_limits import Judged
@@ -99,8 +100,6 @@ async def _undo_here(shell: "Shell", op: Undo) -> None:
     def end(taken: "Taken") -> None:
         shell.append(UndoEnded(op.undo_id, turn, tuple(taken.taken_back), taken.left), turn=number)
 
-    from understudy.tools.acts.undoing import undo_patches  # rarely used
-
     try:
         pairs = _pairs(entries, turn)
         await undo_patches(settings, pairs, shell.sandbox, approves=op.approves, begin=begin, end=end)
@@ -111,8 +110,6 @@ async def _undo_here(shell: "Shell", op: Undo) -> None:
 
 def _pairs(entries: Sequence[Entry], turn: str) -> "list[PatchPair]":
     """The turn's patches that changed something or may have."""
-    from understudy.tools.acts.undoing import PatchPair
-
     begun: dict[str, PatchStarted] = {}
     pairs: list[PatchPair] = []
     for entry in entries:

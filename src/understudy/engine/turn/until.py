@@ -5,6 +5,7 @@ from understudy.errors import AgentError
 from understudy.protocol.ids import new_uuid
 from understudy.protocol.items import InputText, Message
 from understudy.protocol.records import Noticed, UserMessage
+from understudy.tools.acts.commands import run_for_user
 from understudy.tools.host import ToolHost
 
 MOST_TRIES = 20  # if no budget says when to stop
@@ -12,8 +13,6 @@ MOST_TRIES = 20  # if no budget says when to stop
 
 async def try_until(host: ToolHost, turn: str, number: int, command: str, *, has_budget: bool) -> bool:
     """Whether the turn may end: the command succeeded, or was tried often enough. Otherwise the model is told its output."""
-    from understudy.tools.acts.commands import run_for_user
-
     call_id = f"{UNTIL_CALL}{turn}-{number}"
     try:
         output = await run_for_user(host, call_id, ("sh", "-c", command))

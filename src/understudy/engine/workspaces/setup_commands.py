@@ -4,6 +4,7 @@ from understudy.errors import AgentError
 from understudy.protocol.ids import new_uuid
 from understudy.protocol.items import InputText, Message
 from understudy.protocol.records import Noticed, UserMessage, Workspace
+from understudy.tools.acts.commands import run_for_user
 from understudy.tools.host import ToolHost
 
 SETUP_CALL = "setup-"
@@ -11,8 +12,6 @@ SETUP_CALL = "setup-"
 
 async def run_setup(host: ToolHost, turn: str, workspace: Workspace | None) -> None:
     """Run the setup commands in order until one fails. The model is then told its output, and the turn continues."""
-    from understudy.tools.acts.commands import run_for_user
-
     for number, command in enumerate(() if workspace is None else workspace.setup, start=1):
         try:
             output = await run_for_user(host, f"{SETUP_CALL}{turn}-{number}", ("sh", "-c", command))

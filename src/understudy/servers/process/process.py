@@ -11,14 +11,10 @@ import stat
 import sys
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 from understudy import __version__
-from understudy.servers.process.log_lines import PlainLines  # at the top: lines must be written even if no file can be opened
-
-if TYPE_CHECKING:
-    from understudy.servers.process.log_lines import LogStream
-
+from understudy.servers.process.log_lines import LogStream, PlainLines  # at the top: they are needed if no file can be opened
 
 _PR_SET_DUMPABLE = 4
 
@@ -106,7 +102,7 @@ def log_to_stderr(default: str = "warning", log_format: str = "") -> None:
         logger.warning("UNDERSTUDY_LOG is %r; it can be %s", level, ", ".join(LOG_LEVELS))
 
 
-def _log_stream() -> "TextIO | LogStream":
+def _log_stream() -> TextIO | LogStream:
     """Standard error itself if writing to it never blocks: a file, a terminal."""
     try:
         mode = os.fstat(2).st_mode
@@ -114,8 +110,6 @@ def _log_stream() -> "TextIO | LogStream":
         return sys.stderr
     if not (stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)):
         return sys.stderr
-    from understudy.servers.process.log_lines import LogStream
-
     return LogStream(2)
 
 
