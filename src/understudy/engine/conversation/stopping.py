@@ -29,6 +29,14 @@ async def stop_turn(conversation: Conversation, submit: Callable[[Interrupt], Aw
 
     Raises `AgentError` if the log can no longer say that it is over.
     """
+    lost = conversation.turn_runs and conversation.failure is not None  # its end may be in the log, and another turn behind it
+    stopped = await _stop(conversation, submit, seconds)
+    if lost and stopped.status == "over" and (again := await _stop(conversation, submit, seconds)).status != "nothing":
+        return again
+    return stopped
+
+
+async def _stop(conversation: Conversation, submit: Callable[[Interrupt], Awaitable[Accepted]], seconds: float) -> Stopped:
     end = _TurnEnd()
     following = Following(conversation, end)
     following.go_live()

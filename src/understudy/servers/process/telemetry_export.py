@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from understudy import __version__
 from understudy.errors import how_to_add
 
 if TYPE_CHECKING:
@@ -44,9 +43,9 @@ def start_telemetry(env: Mapping[str, str]) -> Exporting | None:
         return None
     wants_traces, wants_metrics = (bool(env.get(ENDPOINT) or env.get(name)) for name in (TRACES, METRICS))
     if "opentelemetry.sdk.trace" in sys.modules:  # already set up, for example by `opentelemetry-instrument`
-        from understudy.servers.process.telemetry import Telemetry
+        from understudy.servers.process import telemetry  # the extra is there
 
-        return Exporting(Telemetry(), lambda: None)
+        return Exporting(telemetry.Telemetry(), lambda: None)
     if not wants_traces and not wants_metrics:
         return None
     if _is_missing("opentelemetry.sdk") or _is_missing("opentelemetry.exporter.otlp.proto.http"):
@@ -55,47 +54,10 @@ def start_telemetry(env: Mapping[str, str]) -> Exporting | None:
     if env.get(PROTOCOL, "http/protobuf") != "http/protobuf":
         logger.warning("no traces are sent: %s is %r, and only `http/protobuf` is spoken here", PROTOCOL, env[PROTOCOL])
         return None
-    return _set_up(traces=wants_traces, metrics=wants_metrics)
+    from understudy.servers.process import telemetry, telemetry_sdk  # the extra is there
 
-
-def _set_up(*, traces: bool, metrics: bool) -> Exporting:
-    from opentelemetry import metrics as metrics_api
-    from opentelemetry import trace as trace_api
-    from opentelemetry.sdk.resources import Resource
-
-    from understudy.servers.process.telemetry import AGENT, Telemetry
-
-    resource = Resource.create({"service.version": __version__})
-    if str(resource.attributes.get("service.name", "unknown_service")).startswith("unknown_service"):
-        resource = resource.merge(Resource({"service.name": AGENT}))
-    ends: list[Callable[[], object]] = []
-    if traces:
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from opentelemetry.sdk.trace import TracerProvider
-        from opentelemetry.sdk.trace.export import BatchSpanProcessor
-
-        spans = TracerProvider(resource=resource, shutdown_on_exit=False)
-        spans.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-        trace_api.set_tracer_provider(spans)
-        ends.append(spans.shutdown)
-    if metrics:
-        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-        from opentelemetry.sdk.metrics import MeterProvider
-        from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
-
-        reader = PeriodicExportingMetricReader(OTLPMetricExporter())
-        meters = MeterProvider([reader], resource=resource, shutdown_on_exit=False)
-        metrics_api.set_meter_provider(meters)
-        ends.append(meters.shutdown)
-
-    def shut_down() -> None:
-        for end in ends:
-            try:
-                end()
-            except Exception as error:
-                logger.warning("the last traces or metrics were not sent: %s", error)
-
-    return Exporting(Telemetry(), shut_down)
+    shut_down = telemetry_sdk.set_up(traces=wants_traces, metrics=wants_metrics)
+    return Exporting(telemetry.Telemetry(), shut_down)  # after the set-up, whose providers it asks for
 
 
 def _is_missing(module: str) -> bool:
