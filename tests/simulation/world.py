@@ -6,6 +6,7 @@ import logging
 import os
 import random as random_module
 import time
+import traceback
 from collections.abc import Generator
 from contextlib import contextmanager
 from random import Random
@@ -207,10 +208,10 @@ class _Told(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.exc_info:
-            import traceback
-
             where = "".join(traceback.format_exception(record.exc_info[1])[-3:])
             self._history.note("bug", text=f"{record.getMessage()}: {record.exc_info[1]!r} {where}")
+        elif record.getMessage().startswith("bug: "):
+            self._history.note("bug", text=record.getMessage())
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from enum import Enum
 
 from understudy.engine.conversation.letters import Letters
-from understudy.engine.conversation.phases import FAILED, Given, Standing
+from understudy.engine.conversation.phases import BREAKING, FAILED, Given, Standing
 from understudy.engine.log.fold import State
 from understudy.engine.log.tail import Tail
 from understudy.errors import ConversationBusy, UnknownConversation
@@ -55,6 +55,8 @@ class OurClaim:
         if self._claim is not None and not tail.failure:
             return Inbox.HAS_LETTERS
         if tail.failure:
+            if self._standing.phase is BREAKING:
+                raise tail.failure  # what runs here is still being stopped
             await tail.all_refused()
         self.release()  # after a failure it is unknown what was written; a new claim tells
         knows = self._as_of is not None and not tail.failure
