@@ -154,9 +154,7 @@ class Shell:
             self._release()
 
     def _release(self) -> None:
-        """Release the claim once all is written. Called before the answer goes out, so that another process that acts on it can
-        claim.
-        """
+        """Release the claim once all is written, and before the answer goes out: another process may act on that."""
         if self.tail.failure is not None and self.tail.may_still_be_written:
             return
         if not (self.running.turn or self.standing.phase in REFUSES or self.queue.busy or self.long_commands):
