@@ -59,8 +59,9 @@ def _upwards(cwd: str) -> tuple[str, ...]:
 
 def skill_folders(homes: Sequence[object], project: Sequence[str]) -> list[str]:
     """Folders that may contain skills: in the user's own homes, and in the project. Asked for every conversation."""
-    folders = [f"{folder}/{name}" for folder in project for name in SKILL_FOLDERS]
-    return [folder for folder in (*(f"{home}/skills" for home in homes), *folders) if is_there(folder)]
+    folders = [f"{home}/skills" for home in homes]
+    folders += [f"{folder}/{name}" for folder in project for name in SKILL_FOLDERS]
+    return [folder for folder in folders if is_there(folder)]
 
 
 def is_marked_untrusted(path: str, projects: Mapping[str, Mapping[str, Any]]) -> bool:

@@ -342,7 +342,10 @@ def user_instructions(config: Config, places: Places | None = None, folders: Seq
 
 
 def _joined(config: Config, places: Places, docs: Sequence[Doc]) -> str | None:
-    parts = ("\n\n".join(doc.text for doc in each) for each in (own_docs(config, places), docs))
+    own = own_docs(config, places)
+    if not (own or docs):  # most users and projects have none
+        return None
+    parts = ("\n\n".join(doc.text for doc in each) for each in (own, docs))
     return _AFTER_GLOBAL.join(part for part in parts if part) or None
 
 
@@ -430,7 +433,7 @@ def _docs_in(folder: str, config: Config) -> tuple[str, list[str], bool] | None:
     """
     folder = folder.rstrip("/")
     has_claude = is_there(f"{folder}/.claude") and f"{folder}/.claude" != config.claude_home
-    names = [name for name in config.project_doc_names if has_claude or not name.startswith(".claude/")]
+    names = [name for name in config.project_doc_names if has_claude or name[:8] != ".claude/"]
     found = [path for name in names if is_there(path := f"{folder}/{name}")]
     of_claude = has_claude and is_there(f"{folder}/.claude/rules")
     if not found and not of_claude:

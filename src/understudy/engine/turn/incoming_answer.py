@@ -164,7 +164,7 @@ class IncomingAnswer:
         """Withdraw text that was shown before a retry and is missing from the complete answer."""
         texts = (self._text, *(self._thoughts or ()))
         left = [text for text in texts if not text.untouched]
-        if any(text.shown for text in left):
+        if left and any(text.shown for text in left):
             self._record(TAKEN_BACK)
         for text in left:
             text.finish()
