@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast, get_args
 import msgspec
 
 from understudy.config.file import ConfigFile, absent_file, read_config_file
-from understudy.config.home import expand, state_dir
+from understudy.config.home import expand, is_there, state_dir
 from understudy.config.mcp_servers import read_mcp_servers
 from understudy.config.model import (
     REPORT_KINDS,
@@ -100,6 +100,8 @@ def load_config(
         tree = apply(merge(merge(project.tree, file.tree), profile.tree), settings) if project.tree or profile.name else laid_over
         tree = with_project_servers(tree, project.servers)
         config = build_config(home, TreeReader(tree), overrides, cwd, env, (*warnings, *project.warnings))
+        if reads_user_file and is_there(claudes := f"{config.claude_home}/settings.json"):
+            config = _with_permissions(config, claudes)
         if "hooks" in file.tree:
             config = msgspec.structs.replace(config, hooks=TreeReader(file.tree).table("hooks") or {})
         return config if not idle else msgspec.structs.replace(config, notices=(*config.notices, *idle))
@@ -107,6 +109,14 @@ def load_config(
         origin = _find_origin(slip.key, settings, profile, file, project)
         text = f"{slip.complaint}\nin `{slip.key}`\nThat value is set by {origin}; `{slip.key}` should be {slip.wanted}."
         raise ConfigError(text) from None
+
+
+def _with_permissions(config: Config, settings: str) -> Config:
+    from understudy.config.claude_permissions import read_permissions  # few users have any
+
+    found = read_permissions(settings)
+    rules, notices = (*config.policy_rules, *found.rules), (*config.notices, *found.notices)
+    return msgspec.structs.replace(config, policy_rules=rules, notices=notices)
 
 
 class Configs:
