@@ -150,7 +150,8 @@ def _file(name: str) -> str:
 
 
 def _object(properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
-    return {"type": "object", "properties": properties, "required": required}
+    made: dict[str, Any] = {"type": "object", "properties": properties}
+    return {**made, "required": required} if required else made
 
 
 _TEXT = {"type": "string"}
@@ -183,9 +184,9 @@ def _shell_parameters(offer: OfferConditions, escalation: bool) -> dict[str, Any
 
 
 _EXEC: dict[str, Any] = {
-    "cmd": _text_property("The line, for bash."),
+    "cmd": _TEXT,
     "workdir": _TEXT,
-    "shell": _text_property("Another shell."),
+    "shell": _TEXT,
     "login": {"type": "boolean", "description": "False: no login shell."},
     "tty": {"type": "boolean", "description": "With a terminal, for programs that ask or draw."},
     "yield_time_ms": {"type": "number", "description": "250 to 30000, default 10000."},
@@ -194,7 +195,7 @@ _EXEC: dict[str, Any] = {
 _WRITE = _object(
     {
         "chars": _TEXT,
-        "max_output_tokens": _EXEC["max_output_tokens"],
+        "max_output_tokens": {"type": "number"},
         "session_id": {"type": "number"},
         "yield_time_ms": {
             "type": "number",
@@ -251,7 +252,7 @@ _LIST = _object(
     {
         "path": _TEXT,
         "glob": _TEXT,
-        "depth": _number("Levels."),
+        "depth": {"type": "integer"},
     },
     [],
 )

@@ -18,7 +18,7 @@ def tools_in(text: str) -> set[str]:
     return {word for word in re.findall(r"`([a-z_]+)`", text) if word in NAMED}
 
 
-@given(st.sets(st.sampled_from((*NAMED, *TRAITS, "of another server"))))
+@given(st.sets(st.sampled_from((*NAMED, *TRAITS, "mcp_servers", "of another server"))))
 def test_no_tool_is_named_that_the_model_does_not_have(features: set[str]) -> None:
     text = instructions_for(features)
     assert text.startswith("You are Understudy")
@@ -28,7 +28,7 @@ def test_no_tool_is_named_that_the_model_does_not_have(features: set[str]) -> No
 
 
 def test_every_condition_is_a_tool_or_a_trait_and_every_part_is_closed() -> None:
-    assert conditions() <= {*NAMED, *TRAITS}
+    assert conditions() <= {*NAMED, *TRAITS, "mcp_servers"}
     assert len(instructions_for(conditions())) > len(instructions_for(()))
     for family in FAMILIES:
         assert all(isinstance(getattr(family, trait), bool) for trait in TRAITS)

@@ -208,7 +208,7 @@ def _instructions(config: Config, family: Family, tools: tuple[ToolSpec, ...]) -
     """The user's instructions, or ours, fitted to the model and its tools."""
     if config.base_instructions is not None:
         return config.base_instructions
-    traits = {"commentary": family.commentary, "parallel": family.parallel}
+    traits = {"commentary": family.commentary, "parallel": family.parallel, "mcp_servers": bool(config.mcp_servers)}
     return instructions_for([*(tool.name for tool in tools), *(name for name, holds in traits.items() if holds)])
 
 
