@@ -10,7 +10,7 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(RUN) -m pytest
 SPREAD = $(if $(findstring no:xdist,$(ARGS)),,-n auto --dist loadgroup)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all check format bench bench-compare budget budget-nightly budget-update soak replacements simulate real-model agent-suite mutants pictures page-pictures claude-code-picture changelog typescript release clean set-up
+.PHONY: help demo test test-all check format bench bench-compare budget budget-nightly budget-update soak replacements simulate real-model agent-suite mutants pictures page-pictures claude-code-picture changelog site typescript release clean set-up
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,6 +82,9 @@ claude-code-picture: $(READY) ## docs/pictures/claude-code-ask.svg, made anew in
 
 changelog: $(READY) ## move the fragments of changelog.d into CHANGELOG.md
 	@$(RUN) scripts/changelog.py
+
+site: $(READY) ## the pages of docs as a site with search, into dist/site
+	@$(RUN) scripts/documentation_site.py $(ARGS)
 
 typescript: $(READY) ## the TypeScript client, into dist/typescript (then npm install && npm run build there)
 	@$(RUN) scripts/typescript_client.py $(ARGS)
