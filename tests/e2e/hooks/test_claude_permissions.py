@@ -9,6 +9,16 @@ from understudy.testing import call, say
 PATCH = "*** Begin Patch\n*** Add File: gen/x.py\n+1\n*** End Patch\n"
 
 
+async def test_those_of_a_folder_are_named_and_not_obeyed(tmp_path: Path) -> None:
+    stage = HookStage(tmp_path)
+    (stage.work / ".claude").mkdir()
+    (stage.work / ".claude" / "settings.json").write_text('{"permissions": {"deny": ["Bash(echo:*)"], "allow": ["Bash"]}}')
+    async with stage.serve([call("shell", call_id="e", command=["echo", "free"]), say("x")]) as (model, client):
+        await client.codex("go")
+        assert "free" in told_to_model(model.requests[-1], "e")
+        assert any("a folder brings no rules" in str(frame) for frame in client.frames)
+
+
 async def test_they_are_obeyed_for_commands_and_changes_in_every_mode(tmp_path: Path) -> None:
     stage = HookStage(tmp_path)
     path = tmp_path / "user" / ".claude" / "settings.json"

@@ -120,11 +120,15 @@ def test_files_that_import_each_other_or_very_many_come_to_an_end(tree: Planted)
     assert len(read(tree, project_doc_max_bytes=1 << 20)) <= MOST_FILES + 1
 
 
-def test_all_of_it_has_the_same_room(tree: Planted) -> None:
+def test_all_of_it_has_the_same_room_and_what_is_cut_is_said(tree: Planted, caplog: pytest.LogCaptureFixture) -> None:
     tree.write(tree.project / "CLAUDE.md", "@a.md\n")
     tree.write(tree.project / "a.md", "0123456789")
     assert "imported by CLAUDE.md:\n\n0123" in told(tree, project_doc_max_bytes=10)
     assert "01234" not in told(tree, project_doc_max_bytes=10)
+    assert [f"{tree.project}/a.md is not told as a whole" in text for text in caplog.messages] == [True]
+    caplog.clear()
+    told(tree, project_doc_max_bytes=0)
+    assert caplog.messages == []
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,26 @@ def read_json(file: HookFile, content: bytes) -> Entries:
         tree = msgspec.json.decode(content)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         return Entries(problems=(f"{file.path} is not JSON, so none of its hooks runs: {error}",))
-    return read_tree(file, cast(Mapping[str, Any], tree).get("hooks") if isinstance(tree, Mapping) else None)
+    if not isinstance(tree, Mapping):
+        return Entries()
+    said = cast(Mapping[str, Any], tree)
+    entries = read_tree(file, said.get("hooks"))
+    if file.source == "project" and _restricts(said.get("permissions")):
+        return Entries(entries.hooks, (*entries.problems, f"{file.path}: {NO_RULES_OF_FOLDERS}"))
+    return entries
+
+
+NO_RULES_OF_FOLDERS = (
+    "what its `permissions` deny or ask about is not obeyed here, since a folder brings no rules: "
+    "put them into your own ~/.claude/settings.json"
+)
+
+
+def _restricts(permissions: Any) -> bool:
+    if not isinstance(permissions, Mapping):
+        return False
+    said = cast(Mapping[str, Any], permissions)
+    return bool(said.get("deny") or said.get("ask"))
 
 
 def read_tree(file: HookFile, tree: Any) -> Entries:

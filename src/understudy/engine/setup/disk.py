@@ -184,3 +184,7 @@ def tell(text: str) -> None:
     if text not in _told and len(_told) < MOST_LOOKED_AT:
         _told.add(text)
         logger.warning("%s", text.encode("unicode_escape", "backslashreplace").decode("ascii") if not text.isprintable() else text)
+
+
+def tell_cut(path: str, most: int) -> None:
+    tell(f"{path} is not told as a whole: the instructions of a project may have {most} bytes together (`project_doc_max_bytes`)")

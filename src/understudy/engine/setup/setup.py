@@ -407,11 +407,16 @@ def project_docs(config: Config, places: Places, folders: Sequence[str] = ()) ->
 
     def read(path: str) -> str | None:
         nonlocal left
-        data = None if left <= 0 else read_or_tell(path, left, places.masks, within=root, act=places.act)
+        data = read_or_tell(path, max(left, 0) + 1, places.masks, within=root, act=places.act)
         if data is None or not data.strip():
             return None if data is None else ""
+        if len(data) > left and config.project_doc_max_bytes:
+            from understudy.engine.setup.disk import tell_cut  # few projects have so many words
+
+            tell_cut(path, config.project_doc_max_bytes)
+        text = data[: max(left, 0)].decode(errors="replace")
         left -= len(data)
-        return data.decode(errors="replace")
+        return text
 
     found: list[Doc] = []
     for folder, paths, of_claude in there:
