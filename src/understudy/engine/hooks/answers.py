@@ -54,10 +54,17 @@ def read_answer(event: Event, family: Family, ran: Ran) -> HookAnswer:
         return failed(event, ran.problem)
     if ran.exit_code == 2:
         return _blocked_by_exit(event, family, ran)
+    text = ran.stdout.strip()
     if ran.exit_code != 0:
+        answer = _read_text(event, family, text)
+        if answer.decision == "deny":  # Claude Code obeys it too
+            return answer
         said = ran.stderr.strip()
         return failed(event, f"it exited with code {ran.exit_code}" + (f": {_cut(said)}" if said else ""))
-    text = ran.stdout.strip()
+    return _read_text(event, family, text)
+
+
+def _read_text(event: Event, family: Family, text: str) -> HookAnswer:
     if not text.startswith(("{", "[")):
         return _plain_text(event, text)
     try:
