@@ -135,6 +135,7 @@ async def test_an_entry_that_is_wrong_is_named_and_stops_no_other(tmp_path: Path
         "old": {"type": "sse", "url": "http://127.0.0.1:9/"},
         "bad name": entry(),
     }
+    wrong["variable"] = {"url": "http://127.0.0.1:9/mcp", "headers": {"Authorization": "Bearer ${KEY:-none}"}}
     file = write_json(project, good=entry(type="stdio", env=None), **wrong)
     async with scene([say("1")], tmp_path, home=home, config=PATIENT) as (model, client):
         await understudy(client, "trust", str(project))
@@ -142,6 +143,7 @@ async def test_an_entry_that_is_wrong_is_named_and_stops_no_other(tmp_path: Path
         assert offered_in(model.requests[0], "good")
         for key in ("none", "number", "words.args", "old", "bad name"):
             assert f"`mcp_servers.{key}` in {file} is not used" in client.stderr
+        assert f"`mcp_servers.variable.http_headers` in {file} has ${{KEY}}, which stays as it is" in client.stderr
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"mcpServers": []}', '"\\ud800"', "[" * 100_000])

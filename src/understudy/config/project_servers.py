@@ -1,6 +1,7 @@
 """MCP servers that a trusted project names in its `.mcp.json` or `.codex/config.toml`. A wrong one does not disable the others."""
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
@@ -12,6 +13,8 @@ from understudy.config.schema import Mismatch, Tree, TreeReader
 from understudy.errors import ConfigError
 
 _SHAPE = '{"mcpServers": {NAME: {"command": …, "args": […], "env": {…}}}}'
+_VARIABLE = re.compile(r"\$\{\w{1,64}")
+_encode = msgspec.json.Encoder().encode
 _TYPES = ("stdio", "http", "streamable-http")  # also known from the command or url
 
 
@@ -76,3 +79,8 @@ def _passed_over(name: str, table: Tree, path: str) -> Iterator[str]:
     for key in table:
         if key not in PROJECT_SERVER_KEYS:
             yield f"`mcp_servers.{name}.{key}` in {path} does not count: a project cannot set it, only your own configuration can"
+        elif (named := _VARIABLE.search(_encode(table[key]).decode())) is not None:
+            yield (
+                f"`mcp_servers.{name}.{key}` in {path} has {named[0]}}}, which stays as it is: variables are not expanded for "
+                "a project. Name the server in your own configuration, with `env_vars` or `bearer_token_env_var`"
+            )
