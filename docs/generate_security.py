@@ -1,6 +1,6 @@
-"""Writes the tables of docs/security.md from the cases that the tests hold the policy to.
+"""Writes docs/security-evidence.md, and a table of docs/security.md, from the cases that the tests hold the policy to.
 
-Run it as `python docs/generate_security.py` after changing a case; a test fails while the page says something else.
+Run it as `python docs/generate_security.py` after changing a case; a test fails while a page says something else.
 """
 
 import sys
@@ -11,6 +11,7 @@ from typing import get_args
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "security.md"
+EVIDENCE = ROOT / "docs" / "security-evidence.md"
 BEGIN = "<!-- generated: {name} -->"
 END = "<!-- end of generated: {name} -->"
 
@@ -24,6 +25,12 @@ from understudy.policy.decide import PatchFacts, decide_command, decide_patch  #
 from understudy.protocol.choices import ApprovalPolicy, SandboxMode  # noqa: E402
 from understudy.text import make_visible, quote_command  # noqa: E402
 
+ABOUT = """# Security: the evidence
+
+What was tried against the [promises](security.md), case by case: made from the tests by `docs/generate_security.py`. Each case
+names the tests that show its outcome, by their file below `tests`."""
+ABOUT_COMMANDS = """What is decided under `untrusted`. Under the other policies the same commands run in the sandbox without a
+question, or outside it after one."""
 _LONGEST = 70
 
 
@@ -55,21 +62,21 @@ def patch_decisions() -> str:
 
 
 def render(page: str) -> str:
-    """The page with its tables as the code has them now."""
-    tables = {
-        "commands": command_table(),
-        "patches": told_table(PATCH_ROWS),
-        "patch decisions": patch_decisions(),
-        "sandbox": told_table(SANDBOX_ROWS),
-        "server": told_table(SERVER_ROWS),
-        "injection": told_table(INJECTION_ROWS),
+    """The page of promises, with its table as the code decides now."""
+    begin, end = BEGIN.format(name="patch decisions"), END.format(name="patch decisions")
+    before, rest = page.split(begin)
+    return f"{before}{begin}\n\n{patch_decisions()}\n\n{end}{rest.split(end)[1]}"
+
+
+def render_evidence() -> str:
+    parts = {
+        "Commands": f"{ABOUT_COMMANDS}\n\n{command_table()}",
+        "Patches": told_table(PATCH_ROWS),
+        "The sandbox": told_table(SANDBOX_ROWS),
+        "The server": told_table(SERVER_ROWS),
+        "Hostile words and files": told_table(INJECTION_ROWS),
     }
-    for name, table in tables.items():
-        begin, end = BEGIN.format(name=name), END.format(name=name)
-        before, rest = page.split(begin)
-        after = rest.split(end)[1]
-        page = f"{before}{begin}\n\n{table}\n\n{end}{after}"
-    return page
+    return "\n\n".join([ABOUT, *(f"## {title}\n\n{part}" for title, part in parts.items())]) + "\n"
 
 
 def _test(shown_by: str) -> str:
@@ -99,3 +106,4 @@ def _code(case: ThreatCase) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(render(PAGE.read_text()))
+    EVIDENCE.write_text(render_evidence())

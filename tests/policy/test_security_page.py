@@ -1,4 +1,4 @@
-"""docs/security.md says what the code decides."""
+"""docs/security.md and docs/security-evidence.md say what the code decides."""
 
 import re
 import runpy
@@ -17,6 +17,7 @@ def test_the_tables_are_those_of_the_code() -> None:
     generator = runpy.run_path(str(GENERATOR))
     page: str = generator["PAGE"].read_text()
     assert generator["render"](page) == page, "run: python docs/generate_security.py"
+    assert generator["render_evidence"]() == generator["EVIDENCE"].read_text(), "run: python docs/generate_security.py"
 
 
 def test_every_case_is_on_the_page() -> None:
