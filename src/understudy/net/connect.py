@@ -1,6 +1,7 @@
 """Connects to a server: resolves its name, tries several addresses at once, then adds a proxy's tunnel and TLS if needed."""
 
 import asyncio
+import errno
 import os
 import socket
 import ssl
@@ -174,7 +175,7 @@ async def _dial_one(address: "Address", port: int) -> socket.socket:
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         _notice_death(sock)
-        await asyncio.get_running_loop().sock_connect(sock, (host, port))
+        await _connected(sock, host, port)
     except BaseException:
         sock.close()
         raise
@@ -186,6 +187,22 @@ def _notice_death(sock: socket.socket) -> None:
     with suppress(OSError):  # a system that emulates another one may lack some
         for option in _ASKED:
             sock.setsockopt(*option)
+
+
+async def _connected(sock: socket.socket, host: str, port: int) -> None:
+    """Connect to a numeric address. uvloop's `sock_connect` looks it up in threads, and aborts the process if it gets none."""
+    error = sock.connect_ex((host, port))
+    if error == errno.EINPROGRESS:
+        loop = asyncio.get_running_loop()
+        writable = loop.create_future()
+        loop.add_writer(sock, lambda: writable.done() or writable.set_result(None))
+        try:
+            await writable
+        finally:
+            loop.remove_writer(sock)
+        error = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    if error:
+        raise OSError(error, os.strerror(error))
 
 
 async def _resolve(host: str) -> "Sequence[Address]":

@@ -17,6 +17,7 @@ from understudy.servers.app_server.dispatcher import Dispatcher
 from understudy.servers.app_server.door_keeper import DoorKeeper, Refused
 from understudy.servers.app_server.web_socket import BrokenFrames, FrameReader, close_frame, frame
 from understudy.servers.pipes import LINES_IN_A_STEP, MOST_BYTES, PipeSink
+from understudy.servers.ports import open_ports
 from understudy.servers.process.process import Ending, hide_memory, run_server
 from understudy.servers.unix_sockets import UnixSocket
 
@@ -47,19 +48,21 @@ class OnPort:
     def __init__(self, host: str, port: int) -> None:
         self._host = host
         self._port = port
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
 
     async def open(self, client: Callable[[], asyncio.Protocol]) -> str:
+        port = self._port
         try:
-            self._server = await asyncio.get_running_loop().create_server(client, self._host, self._port)
+            for opened in await open_ports(self._host, self._port):
+                port = opened.getsockname()[1]
+                self._servers.append(await asyncio.get_running_loop().create_server(client, sock=opened))
         except OSError as error:
             raise ConfigError(f"cannot listen on {self._host} port {self._port}: {error.strerror or error}") from None
-        port = self._server.sockets[0].getsockname()[1]
         return f"ws://{f'[{self._host}]' if ':' in self._host else self._host}:{port}"
 
     def close(self) -> None:
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
 
 
 class OnSocket:

@@ -28,6 +28,7 @@ from understudy.servers.http.guards import Guards, is_loopback
 from understudy.servers.http.heads import Heads
 from understudy.servers.http.principals import Principals
 from understudy.servers.mcp.tool_table import OFFER, Offer
+from understudy.servers.ports import open_ports
 from understudy.servers.process.process import Ending, run_server
 from understudy.servers.process.request_scope import REQUEST
 from understudy.servers.serve.app import App
@@ -169,7 +170,7 @@ async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announ
     state = ServerState()
     try:
         await doors.open(lambda: Connection(config, state, heads, at_once), context, HEAD_SECONDS)
-    except ConfigError:
+    except BaseException:
         doors.close()
         await engine.close()
         raise
@@ -231,13 +232,12 @@ class Doors:
             return
         timeout = None if context is None else handshake_seconds
         try:
-            server = await loop.create_server(
-                connection, settings.host, settings.port, ssl=context, ssl_handshake_timeout=timeout, backlog=2048
-            )
+            for opened in await open_ports(settings.host, settings.port):
+                self.port = opened.getsockname()[1]
+                server = await loop.create_server(connection, sock=opened, ssl=context, ssl_handshake_timeout=timeout, backlog=2048)
+                self._servers.append(server)
         except OSError as error:
             raise ConfigError(f"cannot listen on {settings.host} port {settings.port}: {error.strerror or error}") from None
-        self._servers.append(server)
-        self.port = server.sockets[0].getsockname()[1]
 
     def close(self) -> None:
         if self._socket is not None:

@@ -86,19 +86,21 @@ class SqliteLog:
             opened.callback(self._close_files)
             self._bell = opened.enter_context(closing(Bell(folder / "bell")))
             self._claims = Claims(folder, self._bell.look_again)  # after a claim, ask the bell what others wrote
+            opened.callback(self._claims.close)
+            self.time = RecordClock(newest=files.newest, note=folder / "doubted_clock").now
+            self._search: Searching | None = None
+            self._heard = b""
+            self._generation = 0
+            alarm = None if loop is None else FileAlarm(loop, folder / "bell")
+            self._hints = WriteHints(loop, self._changes, self._is_held_elsewhere, self._claims.look, alarm)
+            opened.callback(self._hints.close)
+            looks = files.there.find_gone, files.check_commit
+            self._queries = Queries(files.reader, str(self.path), files.there)
+            self._heads = LastDigests(files.writer, self._seals)
+            close_writer = partial(files.close, files.writer)
+            path = str(self.path)
+            self._writer = Writer(files.writer, self._deliver, path, self._bell.ring, looks, self._heads.forget, close_writer)
             opened.pop_all()  # nothing can fail any more
-        self.time = RecordClock(newest=files.newest, note=folder / "doubted_clock").now
-        self._search: Searching | None = None
-        self._heard = b""
-        self._generation = 0
-        alarm = None if loop is None else FileAlarm(loop, folder / "bell")
-        self._hints = WriteHints(loop, self._changes, self._is_held_elsewhere, self._claims.look, alarm)
-        looks = files.there.find_gone, files.check_commit
-        self._queries = Queries(files.reader, str(self.path), files.there)
-        self._heads = LastDigests(files.writer, self._seals)
-        close_writer = partial(files.close, files.writer)
-        path = str(self.path)
-        self._writer = Writer(files.writer, self._deliver, path, self._bell.ring, looks, self._heads.forget, close_writer)
         self._handover = Handover(loop, self._writer)
 
     def finish(self, timeout: float = 5.0) -> bool:
