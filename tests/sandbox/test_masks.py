@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.sandbox.stage import BOUND, ENV, Output, run
+from tests.sandbox.test_probes import needs_bubblewrap
 from understudy.sandbox import Command, CommandResult, Containment, Sandbox
+from understudy.sandbox.spec import RungName
 
 ROUNDS = 30
 SECRET = "THE-MASKED-BYTES"
@@ -147,3 +149,68 @@ def stopping(over: threading.Event, making: threading.Thread) -> Callable[[], Aw
         await asyncio.to_thread(making.join)
 
     return clear
+
+
+CANARY = "canary"
+WAYS_TO_READ = (
+    *("cat secret", "cat ./deep/../secret", "cat /proc/self/cwd/secret", "cat $PWD/secret", "tail -c+1 <secret", "grep -r . ."),
+    *("ln secret deep/two; cat deep/two", "ln secret two; cat two", "ln -s secret three; cat three", "tar c . | tar xO", "cat */*"),
+    *("cp -l secret copy; cat copy", "cp -a secret copy2; cat copy2", "mkdir x; cp -al folder x/y; cat x/y/key", "od -c secret"),
+    *("mv secret moved; cat moved", "mv secret deep/moved; cat deep/moved", "mv secret plain/moved; cat plain/moved"),
+    *("ln secret plain/two; cat plain/two", "ln folder/key plain/key; cat plain/key", "mv folder/key plain/key; cat plain/key"),
+    *(
+        "mv folder away; cat away/key",
+        "mv folder plain/away; cat plain/away/key",
+        "mv deep other; cat other/secret",
+        "umount secret",
+    ),
+    *("mkdir x; mount --bind . x; cat x/secret", "unshare -rm sh -c 'mount --bind folder deep; cat deep/key'", "cat deep/secret"),
+    *(
+        "exec 3<>secret; cat <&3",
+        "chmod 777 secret folder deep; cat secret",
+        "cd folder && cat key",
+        "cd deep; mv secret ..; cat ../secret",
+    ),
+)
+
+
+@pytest.mark.parametrize("rung", ["full", "landlock", pytest.param("bubblewrap", marks=needs_bubblewrap)])
+async def test_a_masked_file_in_a_root_is_read_in_no_way_nor_by_the_next_command(home: Path, rung: RungName) -> None:
+    root = home / "work"
+    masked = [root / name for name in ("secret", "folder", "deep/secret")]
+    for folder in ("folder", "deep", "plain"):
+        (root / folder).mkdir(parents=True)
+    for name in ("secret", "folder/key", "deep/secret"):
+        (root / name).write_text(CANARY)
+    if os.geteuid() == 0:  # the rung `landlock` runs nothing as root
+        for each in (root, *root.rglob("*")):
+            os.chown(each, 12345, 12345)
+    hiding = Containment("workspace-write", (str(root),), workspace=str(root), masked=tuple(map(str, masked)))
+    sandbox = Sandbox(rung=rung)
+    try:
+        for script in ("\n".join(f"({way}) </dev/null" for way in WAYS_TO_READ), "find . -type f -exec cat {} +", "cat plain/*"):
+            result, output = await run(sandbox, hiding, "sh", "-c", f"{script}\n:", cwd=root)
+            assert (result.setup_error, CANARY in output.text(), CANARY in output.text("stderr")) == (None, False, False)
+    finally:
+        await sandbox.close()
+
+
+async def test_beside_a_masked_file_in_a_root_the_rung_landlock_lets_files_be_changed(home: Path) -> None:
+    root = home / "work"
+    (root / "plain").mkdir(parents=True)
+    for name in ("secret", "beside"):
+        (root / name).write_text(CANARY)
+    if os.geteuid() == 0:
+        for each in (root, *root.rglob("*")):
+            os.chown(each, 12345, 12345)
+    hiding = Containment("workspace-write", (str(root),), workspace=str(root), masked=(str(root / "secret"),))
+    sandbox = Sandbox(rung="landlock")
+    try:
+        script = (
+            "echo more >>beside; cat beside; mkdir plain/x; echo new >plain/x/y; mv plain/x/y plain/z; cat plain/z; echo >secret"
+        )
+        _, output = await run(sandbox, hiding, "sh", "-c", script, cwd=root)
+        assert output.text() == f"{CANARY}more\nnew\n", output.text("stderr")
+        assert (root / "secret").read_text() == CANARY
+    finally:
+        await sandbox.close()

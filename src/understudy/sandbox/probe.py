@@ -20,6 +20,7 @@ _WEAKER: dict[RungName, tuple[str, ...]] = {
     "full": (),
     "landlock": (
         "protected names such as .git can be changed inside writable roots",
+        "nothing can be made, moved or removed in a folder of a writable root that holds a masked path",
         "modes and times of files outside the writable roots can be changed (their content cannot)",
         "/tmp is not private: TMPDIR points to a folder of the conversation and /tmp is read-only",
         "/dev/shm is read-only, so named semaphores and Python's multiprocessing locks fail",

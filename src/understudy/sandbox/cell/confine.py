@@ -3,8 +3,10 @@
 import os
 import resource
 
+from understudy.places.walking import beneath
+
 from . import kernel, landlock, seccomp, syscalls
-from .kept_rules import KeptRules, Need, allow_reading_beside
+from .kept_rules import KeptRules, Need, allow_reading_beside, ways_to
 from .plan import FULL, Plan
 from .roots import beneath_any, open_pins
 
@@ -113,6 +115,22 @@ def _restrict_files(plan: Plan, abi: int, kept: KeptRules) -> "Need | None":
     return None if taken is not None else need
 
 
+def _allow_changing_beside(rules: landlock.Ruleset, root: bytes, hidden: "list[bytes]", rights: int) -> None:
+    """Grant changes in a root except to hidden paths and in the folders that hold them. A hidden file that may be moved or linked
+    could be read by the next command, under its other name.
+    """
+    ways = [way for way in ways_to(hidden) if beneath(way, root)]
+    for way in ways:
+        try:
+            with os.scandir(way) as entries:
+                paths = [entry.path for entry in entries]
+        except OSError:
+            continue
+        for path in paths:
+            if path not in ways and path not in hidden:
+                rules.allow(path, rights, follow=False)
+
+
 def _restrict_files_without_mounts(plan: Plan, abi: int) -> None:
     reading = landlock.READ_FILE | landlock.EXECUTE
     rules = landlock.Ruleset(abi, reading=reading, tcp=plan.network == "off")
@@ -120,7 +138,12 @@ def _restrict_files_without_mounts(plan: Plan, abi: int) -> None:
     hidden = [path for path in masked if os.path.lexists(path) or not beneath_any(path, plan.roots)]
     opened = open_pins(plan)
     for path in plan.roots:
-        if path in opened and not beneath_any(path, hidden):
+        inside = [each for each in hidden if each != path and beneath(each, path)]
+        if path not in opened or beneath_any(path, hidden):
+            continue
+        if inside:
+            _allow_changing_beside(rules, path, inside, landlock.changes(abi))
+        else:
             rules.allow_opened(opened[path], landlock.changes(abi))
     for descriptor in opened.values():
         os.close(descriptor)
