@@ -36,11 +36,10 @@ class HttpResponse:
         if self._unpacker is None:
             return await self._connection.read(seconds)
         while True:
-            if data := self._unpacker.rest:
+            data = b""
+            if self._unpacker.more:
                 await asyncio.sleep(0)  # a few bytes may unpack to a great many, so let others run meanwhile
-            else:
-                data = await self._connection.read(seconds)
-            if not data:
+            elif not (data := await self._connection.read(seconds)):
                 return b""
             if unpacked := self._unpacker.unpack(data):
                 return unpacked
