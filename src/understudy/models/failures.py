@@ -272,6 +272,9 @@ class FailureHints:
                     "If a proxy of yours signs certificates anew, set CODEX_CA_CERTIFICATE (or SSL_CERT_FILE) to a file with its"
                     f" certificate; else check {self._place}."
                 )
+            case "date":
+                now = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
+                return f"Is the clock of this machine right? It says {now}. Else the server of {self._place} needs a new one."
             case "tls":
                 return f"Does it speak https there? Check {self._place}."
             case "proxy":

@@ -30,6 +30,8 @@ _ASKED = tuple(
     if hasattr(socket, name)
 )
 
+_OUT_OF_DATE = (9, 10)  # OpenSSL's numbers for certificates that are not valid yet, and not any more
+
 if TYPE_CHECKING:
     from understudy.net.names import Address
 
@@ -223,9 +225,8 @@ def _explained(to: str, error: OSError) -> Unreachable:
         case ConnectionRefusedError():
             return Unreachable(f"{to}: connection refused", why="refused")
         case ssl.SSLCertVerificationError():
-            return Unreachable(
-                f"{to}: the server's certificate is not trusted ({error.verify_message})", transient=False, why="certificate"
-            )
+            why = "date" if error.verify_code in _OUT_OF_DATE else "certificate"
+            return Unreachable(f"{to}: the server's certificate is not trusted ({error.verify_message})", transient=False, why=why)
         case ssl.SSLError():
             return Unreachable(f"{to}: TLS failed ({error.reason or 'handshake'})", why="tls")
         case _:

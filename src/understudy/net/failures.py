@@ -18,7 +18,7 @@ class HttpFailure(Exception):
         self.transient = transient  # whether repeating the request may help
 
 
-Why = Literal["refused", "name", "certificate", "tls", "proxy", ""]
+Why = Literal["refused", "name", "certificate", "date", "tls", "proxy", ""]
 
 
 class Unreachable(HttpFailure):
