@@ -1,6 +1,6 @@
 """Commands that must not slip past the question, one row each: what a hostile model might try, and the verdict under `untrusted`.
 
-The table in docs/security.md is generated from these rows, so each of them is also a promise.
+The table in docs/security-evidence.md is generated from these rows, so each of them is also a promise.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The rows on commands that docs/security.md tells of, in words: what is tried."""
+"""The rows on commands that docs/security-evidence.md tells of, in words: what is tried."""
 
 COMMAND_ROWS: dict[str, str] = {
     "S1": "`git diff` that writes a file",

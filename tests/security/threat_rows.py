@@ -1,4 +1,4 @@
-"""The rows of docs/security.md that are told in words: what is tried, what becomes of it, and the tests that show it.
+"""The rows of docs/security-evidence.md that are told in words: what is tried, what becomes of it, and the tests that show it.
 
 A test is named by its file below `tests` and its sentence; a test of its own fails where one of them is no longer there.
 """
