@@ -35,12 +35,14 @@ class Machines:
         self._keys = {"serve.key": secrets.token_bytes(32), "token": secrets.token_hex(24).encode()}
         self._stack = AsyncExitStack()
 
-    async def start(self, role: str, name: str) -> HttpServer:
+    async def start(self, role: str, name: str, *, own: Path | None = None) -> HttpServer:
+        """`own`: a folder that this machine has for itself, under a path that others have, too."""
         folder = self.folder / name
         folder.mkdir()
         args = ("--role", role, "--host-name", name)
         (self.folder / "work").mkdir(exist_ok=True)
-        alone = self._without_folders() if role == "front" else ()
+        covered = self.folder / "work" if role == "front" else own
+        alone = () if covered is None else _covering(covered)
         server = HttpServer(folder, self.model, args=args, config=self.config, started_by=alone)
         self._give_keys(server.home.path / "understudy")
         self.servers[name] = await self._stack.enter_async_context(server)
@@ -52,12 +54,6 @@ class Machines:
         for name, key in self._keys.items():
             (state / name).touch(mode=0o600)
             (state / name).write_bytes(key)
-
-    def _without_folders(self) -> tuple[str, ...]:
-        """A front end is on a machine that does not have the folders of the workers: a mount of its own lies over them."""
-        if os.getuid() != 0:
-            return ()  # it is less of a test, but one
-        return ("unshare", "-m", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', str(self.folder / "work"))
 
     async def close(self) -> None:
         await self._stack.aclose()
@@ -91,6 +87,15 @@ class Machines:
         client = HttpClient(self.servers[name].port, self.servers[name].token)
         await client.initialize(**initialized)
         return client
+
+
+def _covering(folder: Path) -> tuple[str, ...]:
+    """Words before a command for which a mount of its own lies over the folder: a front end, for instance, is on a machine without
+    the folders of the workers.
+    """
+    if os.getuid() != 0:
+        return ()  # it is less of a test, but one
+    return ("unshare", "-m", "sh", "-c", 'mount -t tmpfs none "$0" && exec "$@"', str(folder))
 
 
 @asynccontextmanager
