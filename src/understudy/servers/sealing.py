@@ -5,6 +5,7 @@ import os
 import secrets
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable
 from contextlib import suppress
 from hashlib import sha256
 from hmac import compare_digest
@@ -80,6 +81,7 @@ class EndedIds:
         self._lifetime = lifetime_seconds
         self._stamp: object = None
         self._ended: dict[str, int] = {}
+        self.when_added: Callable[[str, int], None] | None = None  # tells servers with other folders
         self.reload()
 
     def __contains__(self, name: str) -> bool:
@@ -88,6 +90,8 @@ class EndedIds:
     def add(self, name: str, created: int) -> None:
         """Ended from now on, even after a restart."""
         self._ended[name] = created
+        if self.when_added is not None:
+            self.when_added(name, created)
         try:
             descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             try:
@@ -96,6 +100,10 @@ class EndedIds:
                 os.close(descriptor)
         except OSError as error:  # at least it has ended in this process
             logger.error("%s cannot be written, so what was ended comes back by a restart: %s", self._path, error)
+
+    def learn(self, name: str, created: int) -> None:
+        """A server with another folder has ended it."""
+        self._ended[name] = created
 
     def reload(self) -> None:
         """Read what another server of this home has ended; to be called about every second."""

@@ -34,7 +34,7 @@ def test_they_are_made_once_and_left_as_they_are(program: Program) -> None:
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(
             "DROP TABLE about, workers, groups, conversations, records, older_digests, said, inbox, claims, spending,"
-            " texts, indexed, hosts, workspaces, beginnings, attended"
+            " texts, indexed, hosts, workspaces, beginnings, attended, ended"
         )
     made, again = named(program, url).call("store", "init"), program.call("store", "init")
     assert (made.code, made.err, again.code) == (0, "", 0)
@@ -55,7 +55,7 @@ async def test_those_of_the_first_version_are_brought_up_to_date_with_all_that_i
     name = await say(log, [user("an old word")])
     log.close()
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("DROP TABLE texts, indexed, hosts, workspaces, beginnings, attended")
+        connection.execute("DROP TABLE texts, indexed, hosts, workspaces, beginnings, attended, ended")
         connection.execute("ALTER TABLE conversations DROP COLUMN host, DROP COLUMN folder")
         connection.execute("DROP INDEX workers_by_host")
         connection.execute("UPDATE about SET version = 1")

@@ -41,7 +41,7 @@ _decode = msgspec.msgpack.Decoder(Login).decode
 class Logins:
     def __init__(self, state_dir: Path, principals: Principals) -> None:
         self._seal = IdSeal(state_dir, b"page cookie")
-        self._ended = EndedIds(state_dir / "ended_logins", LIFETIME_SECONDS)
+        self.ended = EndedIds(state_dir / "ended_logins", LIFETIME_SECONDS)
         self._principals = principals
 
     def make(self, principal: Principal, end: float | None) -> str:
@@ -56,7 +56,7 @@ class Logins:
             login = None if body is None else _decode(body)
         except msgspec.MsgspecError:
             login = None
-        if login is None or login.name in self._ended or not -60 <= time.time() - login.created < LIFETIME_SECONDS:
+        if login is None or login.name in self.ended or not -60 <= time.time() - login.created < LIFETIME_SECONDS:
             return None
         if login.end and login.end <= time.time():
             return None
@@ -67,11 +67,11 @@ class Logins:
 
     def end(self, login: Login) -> None:
         """Valid from now on, even after a restart."""
-        self._ended.add(login.name, login.created)
+        self.ended.add(login.name, login.created)
 
     def reload(self) -> None:
         """Read what another server of this home has ended; to be called about every second."""
-        self._ended.reload()
+        self.ended.reload()
 
 
 def digest_of(principal: Principal) -> bytes:

@@ -148,8 +148,11 @@ class TaskBoard:
         return _digest(task_id) in left
 
     def _left_ones(self, client: ClientContext) -> EndedIds:
+        return self.left_ones(client.engine)
+
+    def left_ones(self, engine: Engine) -> EndedIds:
         if self._left is None:
-            self._left = EndedIds(state_dir(client.engine.home) / "left_tasks", KEPT_SECONDS)
+            self._left = EndedIds(state_dir(engine.home) / "left_tasks", KEPT_SECONDS)
         return self._left
 
     async def _read(self, client: ClientContext, task_id: str, name: TaskName, handle: Handle) -> TaskViewer:

@@ -43,7 +43,7 @@ _decode_session = msgspec.msgpack.Decoder(SealedSession).decode
 class SessionIds:
     def __init__(self, state_dir: Path) -> None:
         self._seal = IdSeal(state_dir, b"mcp session")
-        self._ended = EndedIds(state_dir / "ended_sessions", LIFETIME_SECONDS)
+        self.ended = EndedIds(state_dir / "ended_sessions", LIFETIME_SECONDS)
 
     def make(self, principal: str, handshake: Handshake, version: str) -> str:
         sealed = SealedSession(
@@ -69,15 +69,15 @@ class SessionIds:
 
     def is_over(self, session: SealedSession) -> bool:
         """Whether it was ended or is too old. A session from the future is valid: the clock was set back."""
-        return session.nonce.hex() in self._ended or time.time() - session.created >= LIFETIME_SECONDS
+        return session.nonce.hex() in self.ended or time.time() - session.created >= LIFETIME_SECONDS
 
     def end(self, session: SealedSession) -> None:
         """Ended from now on, even after a restart."""
-        self._ended.add(session.nonce.hex(), session.created)
+        self.ended.add(session.nonce.hex(), session.created)
 
     def reload(self) -> None:
         """Read what another server of this home has ended; to be called about every second."""
-        self._ended.reload()
+        self.ended.reload()
 
 
 _FORM = re.compile(r"([A-Za-z0-9_-]{1,2000})\.(\d{1,18})\.(\d{1,9})\.(\d{1,18})(?:\.([a-z0-9-]{1,4000}))?")

@@ -44,7 +44,7 @@ class Legacy:
     def __init__(self, engine: Engine, ids: SessionIds, offer: Offer) -> None:
         self._engine = engine
         self._offer = offer
-        self._ids = ids
+        self.ids = ids
         self._loop = asyncio.get_running_loop()
         self._sessions: dict[str, HttpSession] = {}
 
@@ -74,7 +74,7 @@ class Legacy:
         sealed = None if session is None else session.sealed
         if session is None or sealed is None or session_id is None or request.method == "initialize":
             return None
-        if sealed.principal != principal.caller.name or self._ids.is_over(sealed) or not principal.has_all_of(session.principal):
+        if sealed.principal != principal.caller.name or self.ids.is_over(sealed) or not principal.has_all_of(session.principal):
             return None
         session.speak_for(principal)
         return _SessionExchange(session, session_id, request)
@@ -114,7 +114,7 @@ class Legacy:
     async def delete(self, asked: Asked, principal: Principal, send: Send) -> None:
         session_id, session = self._named(asked, principal)
         assert session.sealed is not None
-        self._ids.end(session.sealed)
+        self.ids.end(session.sealed)
         self._sessions.pop(session_id, None)
         session.end()
         await send_answer(send, 200)
@@ -131,15 +131,15 @@ class Legacy:
         if peer.handshake is None:
             await send_json(sink, send, 400)
             return
-        session_id = self._ids.make(principal.name, peer.handshake, peer.version)
-        session.sealed = self._ids.read(session_id)
+        session_id = self.ids.make(principal.name, peer.handshake, peer.version)
+        session.sealed = self.ids.read(session_id)
         self._remember(session_id, session)
         await send_json(sink, send, headers=((b"mcp-session-id", session_id.encode()),))
 
     # -- sessions
 
     def knows(self, session_id: str | None) -> bool:
-        return session_id is not None and self._ids.read(session_id) is not None
+        return session_id is not None and self.ids.read(session_id) is not None
 
     def _named(self, asked: Asked, principal: Principal) -> tuple[str, HttpSession]:
         session_id = asked.header(b"mcp-session-id")
@@ -153,7 +153,7 @@ class Legacy:
         """Another caller's session gets the same answer as one that never existed."""
         session = self._sessions.get(session_id)  # a session in memory was checked when it was made
         known = None if session is None else session.sealed
-        sealed = self._ids.read(session_id) if known is None or self._ids.is_over(known) else known
+        sealed = self.ids.read(session_id) if known is None or self.ids.is_over(known) else known
         if sealed is None or sealed.principal != principal.name:
             raise Refusal(404, "Session not found: begin another one with initialize")
         if session is not None and not principal.has_all_of(session.principal):
@@ -178,7 +178,7 @@ class Legacy:
 
     def look_after(self) -> None:
         """To be called about every second."""
-        self._ids.reload()
+        self.ids.reload()
         self.forget_idle()
 
     def forget_idle(self, seconds: float = IDLE_SECONDS) -> None:

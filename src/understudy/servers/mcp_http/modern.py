@@ -25,6 +25,7 @@ from understudy.servers.mcp.modern import HEADER_MISMATCH, UNSUPPORTED_VERSION
 from understudy.servers.mcp.modern_requests import serve_modern
 from understudy.servers.mcp.task_board import LoneClient, TaskBoard
 from understudy.servers.mcp.tool_table import Offer
+from understudy.servers.sealing import EndedIds
 
 _NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 _PARAM = "mcp-param-"
@@ -134,6 +135,11 @@ class Modern:
             if principals.current(exchange.principal.name) != exchange.principal:
                 exchange.sink.end()
         self._board.principals_changed(principals.is_gone)
+
+    @property
+    def left_tasks(self) -> EndedIds:
+        """Tasks that were cancelled while their turns continue."""
+        return self._board.left_ones(self._engine)
 
     @property
     def open_calls(self) -> int:

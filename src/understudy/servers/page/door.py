@@ -7,7 +7,7 @@ Files are read once, found by a table, and sent with headers that keep everythin
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from hashlib import sha256
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -20,7 +20,7 @@ from understudy.errors import ConfigError, report_bug
 from understudy.protocol.callers import LOCAL_NAME
 from understudy.servers.http.answers import Headers, Refusal, Send, encode, send_answer
 from understudy.servers.http.asked import Asked, read_body
-from understudy.servers.http.browsers import Browsers, Login
+from understudy.servers.http.browsers import Browsers
 from understudy.servers.http.guards import is_json
 from understudy.servers.http.principals import Principals
 from understudy.servers.page.links import Links
@@ -139,6 +139,11 @@ class LoginRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     token: str | None = None
 
 
+async def _nobody_else(name: str) -> bool:
+    """Whether a link is used for the first time: there are no servers with other folders."""
+    return True
+
+
 class Subscribe(msgspec.Struct, frozen=True):
     """In the browser's form."""
 
@@ -152,7 +157,8 @@ class PageDoor:
         self._principals = principals
         self._links = Links(settings.state_dir)
         self._files = StaticFiles()
-        self.when_logged_out: Callable[[Login], None] | None = None
+        self.when_logged_out: Callable[[str], None] | None = None  # called with the login's name
+        self.use_for_all: Callable[[str], Awaitable[bool]] = _nobody_else
         self.push: Push | None = None  # set if it is configured
 
     def serves(self, path: str) -> bool:
@@ -177,7 +183,8 @@ class PageDoor:
         given = read_body(await asked.body(MOST_BYTES), LoginRequest)
         end: float | None = None
         if given.code is not None:
-            if not self._use(given.code):
+            name = self._use(given.code)
+            if name is None or not await self.use_for_all(name):
                 raise Refusal(401, LINK_OVER)
             principal = self._principals.current(LOCAL_NAME)
         elif given.token:
@@ -191,7 +198,7 @@ class PageDoor:
             raise Refusal(401, "this token is not known here, or is not valid any more")
         await self._answer(send, (b"set-cookie", self.browsers.cookie_for(principal, end)))
 
-    def _use(self, code: str) -> bool:
+    def _use(self, code: str) -> str | None:
         try:
             return self._links.use(code)
         except OSError as error:
@@ -204,7 +211,7 @@ class PageDoor:
             if self.push is not None:
                 self.push.forget(visitor.login)
             if self.when_logged_out is not None:
-                self.when_logged_out(visitor.login)
+                self.when_logged_out(visitor.login.name)
         await self._answer(send, (b"set-cookie", self.browsers.no_cookie()))
 
     async def _serve_push(self, asked: Asked, send: Send) -> None:

@@ -38,26 +38,26 @@ class Links:
         sealed = self._seal.close_bytes(_encode(_Code(secrets.token_bytes(12), int(time.time()))))
         return b32encode(sealed).decode().rstrip("=")
 
-    def use(self, code: str) -> bool:
-        """Whether the code is valid, which is true only once. Raises `OSError` if the use cannot be written down; the code then
+    def use(self, code: str) -> str | None:
+        """The code's name if it is valid, which it is only once. Raises `OSError` if the use cannot be written down; the code then
         stays unused.
         """
         body = None if len(code) > 200 else self._open(code)
         if body is None:
-            return False
+            return None
         try:
             found = _decode(body)
         except msgspec.MsgspecError:
-            return False
+            return None
         if not -60 <= time.time() - found.created < LIFETIME_SECONDS:
-            return False
+            return None
         self._used.mkdir(mode=0o700, exist_ok=True)
         self._forget_old()
         try:
             os.close(os.open(self._used / found.nonce.hex(), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         except FileExistsError:
-            return False
-        return True
+            return None
+        return found.nonce.hex()
 
     def _open(self, code: str) -> bytes | None:
         try:

@@ -8,7 +8,7 @@ from understudy.engine.engine import Engine
 from understudy.servers.http import stream_sink
 from understudy.servers.http.answers import Headers, Refusal, Send
 from understudy.servers.http.asked import Asked, BodyRoom, ClientLeft, HeldBody, read_body, read_query
-from understudy.servers.http.browsers import Login, Visitor
+from understudy.servers.http.browsers import Visitor
 from understudy.servers.http.guards import is_json
 from understudy.servers.http.principals import Principals
 from understudy.servers.http.stream_sink import StreamSink
@@ -117,9 +117,10 @@ class RestDoor:
             if principals.current(visitor.principal.name) != visitor.principal:
                 sink.end()
 
-    def logged_out(self, login: Login) -> None:
+    def logged_out(self, login: str) -> None:
+        """`login`: its name."""
         for visitor, sink in self._open():
-            if visitor.login == login:
+            if visitor.login is not None and visitor.login.name == login:
                 sink.end()
 
     def close(self) -> None:

@@ -147,6 +147,11 @@ async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announ
     guards = Guards(settings.host, settings.port, known_hosts, settings.allow_origin, open_to_all=settings.no_auth)
     app = App(engine, settings, principals, guards, offer)
     app.operations = operations
+    ended = None
+    if engine.log.is_remote:
+        from understudy.servers.serve.working import begin_sharing
+
+        ended = await begin_sharing(engine, app)
     push = _open_push(settings, engine, principals)
     if push is not None:
         app.page.push = push
@@ -172,6 +177,8 @@ async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announ
         await doors.open(lambda: Connection(config, state, heads, at_once), context, HEAD_SECONDS)
     except BaseException:
         doors.close()
+        if ended is not None:
+            await ended.stop()
         await engine.close()
         raise
     if doors.port:
@@ -192,6 +199,8 @@ async def _serve(settings: ServeSettings, cli: Sequence[tuple[str, Any]], announ
         await worker.stop()  # letters that come from now on wait for the next worker
     await _drain(app, engine, _seconds_to_drain(settings, worker))
     looking.cancel()
+    if ended is not None:
+        await ended.stop()
     await operations.stop()
     if push is not None:
         await push.close()

@@ -6,8 +6,19 @@ from understudy.config.serve import ServeSettings
 from understudy.engine.engine import Engine
 from understudy.engine.roles.worker import Worker
 from understudy.errors import ConfigError
+from understudy.servers.serve.app import App
+from understudy.servers.serve.ended_for_all import EndedForAll
 from understudy.servers.serve.operations import Operations
 from understudy.store.postgres.log import PostgresLog
+
+
+async def begin_sharing(engine: Engine, app: App) -> EndedForAll:
+    """From here on what ends at another server ends here, too."""
+    log = engine.log
+    assert isinstance(log, PostgresLog)
+    ended = EndedForAll(log.ends, app)
+    await ended.begin()
+    return ended
 
 
 async def begin_working(

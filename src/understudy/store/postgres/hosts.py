@@ -96,7 +96,7 @@ class Hosts:
             asked.append(worker)
             return [(call, (self.name, disk, worker, address, state))]
 
-        return asked[-1] if (await self._write(None, calls))[0] else None
+        return asked[-1] if (await self.write(None, calls))[0] else None
 
     async def waiting(self) -> Sequence[ConversationId] | None:
         """Conversations of this host that have work waiting and no holder. None: the host is being drained."""
@@ -119,12 +119,12 @@ class Hosts:
 
     async def refuse(self, conversation_id: ConversationId, why: str) -> None:
         number = Int8(number_of(conversation_id))
-        await self._write(conversation_id, lambda _: [("SELECT u_refuse_beginning(%s, %s)", (number, why))])
+        await self.write(conversation_id, lambda _: [("SELECT u_refuse_beginning(%s, %s)", (number, why))])
 
     async def discard(self, conversation_id: ConversationId, epoch: int, upto: int) -> None:
         """Remove letters that were read under this epoch and need no record."""
         what = Int8(number_of(conversation_id)), Int4(epoch), Int8(upto)
-        await self._write(conversation_id, lambda _: [("SELECT u_discard(%s, %s, %s)", what)])
+        await self.write(conversation_id, lambda _: [("SELECT u_discard(%s, %s, %s)", what)])
 
     # -- of a front end
 
@@ -132,7 +132,7 @@ class Hosts:
         """Ask for a conversation in this folder. Returns the host that will begin it; None if no worker has room. Raises
         `HostAway`."""
         what = Int8(number_of(conversation_id)), conversation_id, path, op
-        row = await self._write(conversation_id, lambda _: [("SELECT * FROM u_begin(%s, %s, %s, %b)", what)])
+        row = await self.write(conversation_id, lambda _: [("SELECT * FROM u_begin(%s, %s, %s, %b)", what)])
         host, there = row
         if host is not None and there is False:
             raise HostAway(f"{path} is on host {host}, which is away. A conversation can be begun in it when {host} is back.")
@@ -159,9 +159,9 @@ class Hosts:
 
     async def drain(self, name: str) -> bool:
         """Begin nothing new on that host. False if there is no such host."""
-        return bool((await self._write(None, lambda _: [("SELECT u_drain(%s)", (name,))]))[0])
+        return bool((await self.write(None, lambda _: [("SELECT u_drain(%s)", (name,))]))[0])
 
-    async def _write(self, name: ConversationId | None, calls: Callable[[UUID], list[Call]]) -> Row:
+    async def write(self, name: ConversationId | None, calls: Callable[[UUID], list[Call]]) -> Row:
         """Returns the row of the last call. `name`: the conversation that other processes are told about."""
         answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         found: list[Row] = []

@@ -46,6 +46,7 @@ from understudy.store.sqlite.event_log import READ_AT_ONCE
 from understudy.store.sqlite.writer import Handover
 
 if TYPE_CHECKING:
+    from understudy.store.postgres.ends import Ends
     from understudy.store.postgres.hosts import Hosts
 
 logger = logging.getLogger(__name__)
@@ -252,6 +253,12 @@ class PostgresLog(Claiming, Upkeep):
         from understudy.store.postgres.hosts import Hosts
 
         return Hosts(self._rows, self._submit, self._incarnation, self._to_begin)
+
+    @cached_property
+    def ends(self) -> "Ends":
+        from understudy.store.postgres.ends import Ends
+
+        return Ends(self._rows, self.hosts.write)
 
     @cached_property
     def attendance(self) -> Attending:

@@ -116,6 +116,14 @@ MIGRATIONS: tuple[str, ...] = (
     """
     CREATE TABLE attended(conversation bigint NOT NULL, worker uuid NOT NULL, PRIMARY KEY(conversation, worker));
     CREATE INDEX attended_by_worker ON attended(worker);
+    CREATE TABLE ended(                        -- names that mean nothing any more at any server, such as logins
+        kind text NOT NULL,
+        name text NOT NULL,
+        made bigint NOT NULL,                  -- when the name was made, in seconds since the epoch
+        at timestamptz NOT NULL,
+        PRIMARY KEY(kind, name)
+    );
+    CREATE INDEX ended_by_time ON ended(at);
     """,
 )
 
@@ -323,6 +331,16 @@ END $$;
 CREATE OR REPLACE FUNCTION u_attended(c bigint, w uuid) RETURNS boolean LANGUAGE sql VOLATILE AS
     'SELECT EXISTS (SELECT 1 FROM attended a JOIN workers x ON x.id = a.worker
         WHERE a.conversation = c AND a.worker <> w AND x.seen + x.lease > clock_timestamp())';
+
+-- False where it has ended already. Nothing that has a name to be ended lives for so long that it would come back.
+CREATE OR REPLACE FUNCTION u_end(kind_ text, name_ text, made_ bigint) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE is_first boolean;
+BEGIN
+    INSERT INTO ended VALUES (kind_, name_, made_, clock_timestamp()) ON CONFLICT DO NOTHING;
+    is_first := FOUND;
+    DELETE FROM ended WHERE at < clock_timestamp() - interval '60 days';
+    RETURN is_first;
+END $$;
 
 -- A hint, after which others look for themselves. Where nobody else is there, nothing is said.
 CREATE OR REPLACE FUNCTION u_tell(w uuid, names text) RETURNS void LANGUAGE plpgsql AS $$
