@@ -13,6 +13,7 @@ import signal
 import subprocess
 import tempfile
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,10 @@ _SETTINGS = {
     "autovacuum_naptime": "10min",
     "log_min_messages": "fatal",
 }
+
+
+# What ends with us ends with the thread that began it, as the system sees it: this one stays until we end.
+_STARTER = ThreadPoolExecutor(1)
 
 
 def _program(name: str) -> str | None:
@@ -95,9 +100,12 @@ class Server:
     def start(self) -> None:
         settings = [word for name, value in self._settings.items() for word in ("-c", f"{name}={value}")]
         command = [*_ends_with_us(), str(_program("postgres")), "-D", str(self.data), "-k", str(self.folder), *settings]
-        with open(self.folder / "log", "ab") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, **self._rights())  # pyright: ignore
+        self.process = _STARTER.submit(self._begin, command).result()
         self._wait_until_ready()
+
+    def _begin(self, command: list[str]) -> subprocess.Popen[bytes]:
+        with open(self.folder / "log", "ab") as log:
+            return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True, **self._rights())  # pyright: ignore
 
     def _wait_until_ready(self) -> None:
         import time
