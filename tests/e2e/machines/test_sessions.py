@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -115,3 +116,17 @@ async def test_a_stream_of_a_conversation_goes_on_while_its_worker_is_killed_and
         whole = await x.get(f"/v1/conversations/{row['id']}/events")
         for stream in streams:
             assert [event["data"]["seq"] for event in stream.records()] == [event["seq"] for event in whole["events"]]
+
+
+@pytest.mark.slow
+async def test_a_call_that_waits_waits_for_what_was_sent_through_another_front_end_just_before(tmp_path: Path) -> None:
+    script = [say("hello"), deltas(["one ", HOLD, "two"])]
+    async with machines(tmp_path, script, workers=("a",)) as those:
+        x, y, work = await those.client("x"), await those.client("y"), str(those.work("w"))
+        name = thread(await y.result("codex", {"prompt": "begin", "cwd": work}))
+        await those.rest("x").post(f"/v1/conversations/{name}/messages", {"text": "more"})
+        waits = asyncio.create_task(y.result("codex-reply", {"threadId": name}))
+        await those.model.next_request(2)
+        those.model.release()
+        assert content(await waits) == "one two"
+        assert content(await x.result("codex-reply", {"threadId": name})) == "one two", "it is over"

@@ -94,7 +94,7 @@ async def codex_reply(call: Call) -> Later:
     except ValueError as error:
         raise InvalidArguments(f"Failed to parse session_id: {error}\n{arguments.WHAT_AN_ID_IS}") from None
     try:
-        handle = await call.client.find(conversation_id, to_send=True)
+        handle = await call.client.find(conversation_id, to_send="prompt" in values)
     except UnknownConversation:
         raise UnknownConversation(f"Session not found for session_id: {conversation_id}\n{arguments.WHERE_IDS_ARE}") from None
     if "prompt" not in values:

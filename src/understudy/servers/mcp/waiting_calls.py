@@ -1,5 +1,7 @@
 """Calls that wait for a running turn (`codex-reply` without a prompt), and calls that wait only for a while."""
 
+import asyncio
+
 from understudy.engine.handle import Handle
 from understudy.errors import AgentError, ConversationBusy, InvalidArguments
 from understudy.protocol.ops import Resume
@@ -7,6 +9,8 @@ from understudy.protocol.records import TurnEnded
 from understudy.servers.mcp.call import LATER, Call, CallViewer, Later
 
 READ_BACK = 256  # records per read, in search of the end of the last turn
+BEGIN_SECONDS = 10.0  # for a worker to begin a turn
+LOOK_SECONDS = 0.05
 
 
 def answer_after(viewer: CallViewer, seconds: float) -> None:
@@ -24,6 +28,7 @@ async def wait_on(call: Call, handle: Handle, viewer: CallViewer, seconds: float
     viewer.only_waits = True
     if handle.facts.turn is None:
         await handle.durable()  # if a turn has just ended, its end may not be on disk yet
+        await _until_begun(call, handle)
     turn = handle.facts.turn
     if turn is None:
         ended = await _last_end(handle)
@@ -51,6 +56,18 @@ async def wait_on(call: Call, handle: Handle, viewer: CallViewer, seconds: float
     viewer.following.put_open_questions()
     viewer.watching()
     return LATER
+
+
+async def _until_begun(call: Call, handle: Handle) -> None:
+    """What was sent just before may still lie in the inbox of a worker: the turn that it begins is the one to wait for."""
+    log, loop = call.client.engine.log, call.client.loop
+    give_up = loop.time() + BEGIN_SECONDS
+    while log.is_remote and handle.facts.turn is None and loop.time() < give_up:
+        position = (await log.positions([handle.id])).get(handle.id)
+        if position is None or not (position.letters or position.last_seq > handle.facts.last_seq):
+            return
+        await asyncio.sleep(LOOK_SECONDS)
+        await call.client.engine.find(call.client.caller, handle.id)  # also reads what others have written
 
 
 async def _last_end(handle: Handle) -> tuple[str, TurnEnded] | None:

@@ -1,5 +1,5 @@
-"""Logins, sessions, links and cancelled tasks that have ended at one server of a database end at all of them: with the same keys, each
-would take them for valid.
+"""Logins, sessions, links and cancelled tasks that end at one server of a database end at all of them: with the same keys, each
+would go on to take them for valid.
 """
 
 import asyncio
