@@ -53,6 +53,7 @@ _LACKS = {
     errno.ENOMEM: "there is no memory left; free some and try again",
     errno.EAGAIN: "no more processes or threads can be started; raise the limit (`ulimit -u`), or have fewer turns at once",
 }
+_FEW_FILES = 8  # whoever failed to make several has perhaps removed some again
 
 
 def what_is_lacking(error: BaseException) -> str | None:
@@ -61,7 +62,20 @@ def what_is_lacking(error: BaseException) -> str | None:
         return _LACKS[errno.ENOMEM]
     if isinstance(error, RuntimeError) and "start new thread" in str(error):
         return _LACKS[errno.EAGAIN]
-    return _LACKS.get(error.errno or 0) if isinstance(error, OSError) else None
+    if not isinstance(error, OSError):
+        return None
+    if error.errno == errno.ENOSPC and takes_no_more_files(os.path.dirname(str(error.filename))):
+        return "the disk can hold no more files, though it may have space (`df -i`); delete some and try again"
+    return _LACKS.get(error.errno or 0)
+
+
+def takes_no_more_files(folder: str) -> bool:
+    """Whether the disk of this folder has no more inodes. Systems say then that it is full, and `df` that it is not."""
+    try:
+        disk = os.statvfs(folder)
+    except OSError:
+        return False
+    return disk.f_files > 0 and disk.f_favail < _FEW_FILES
 
 
 def how_to_add(extra: str) -> str:

@@ -27,6 +27,8 @@ _ANSWER_SECONDS = 0.1
 _SWEEP_SECONDS = 2.5  # longer than a watching process needs to end its charges
 _LOST_SECONDS = 5.0  # in case another process holds the pipe open
 _F_SETPIPE_SZ = 1031
+_NO_ROOM = tuple(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT))
+_WITHOUT_ROOM = "; protected names need some room in the workspace, so free some first: a patch can delete files"
 _LIMITS: dict[str, LimitName] = {"memory": "memory", "disk": "disk", "processes": "processes", "tmp": "tmp"}
 
 
@@ -289,7 +291,8 @@ class RunningCommand:
             word, _, rest = line.partition(" ")
             match word:
                 case "failed":  # reported only if nothing was executed
-                    return CommandResult(NOT_RUN, duration, setup_error=f"the sandbox could not be set up: {rest}")
+                    way = _WITHOUT_ROOM if rest.startswith(_NO_ROOM) else ""
+                    return CommandResult(NOT_RUN, duration, setup_error=f"the sandbox could not be set up: {rest}{way}")
                 case "chdir" | "exec":
                     spawn_error = f"{os.strerror(int(rest))} (os error {rest})"
                     exit_code = NOT_RUN if word == "chdir" else NOT_FOUND if rest == "2" else NOT_EXECUTABLE

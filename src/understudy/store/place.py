@@ -7,7 +7,7 @@ import os
 import time
 from pathlib import Path
 
-from understudy.errors import StoreError
+from understudy.errors import StoreError, what_is_lacking
 
 DATABASE = "conversations.db"
 SEARCH_INDEX = "search.db"  # beside the store; may be deleted, and is then rebuilt from it
@@ -23,9 +23,8 @@ def prepare_folder(folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.chmod(0o700)
     except OSError as error:
-        raise StoreError(
-            f"cannot use {folder} for conversations: {error.strerror}; set CODEX_HOME to a folder you can write to"
-        ) from error
+        reason = what_is_lacking(error) or f"{error.strerror}; set CODEX_HOME to a folder you can write to"
+        raise StoreError(f"cannot use {folder} for conversations: {reason}") from error
 
 
 def refuse_network_file_system(folder: Path, mountinfo: Path = Path("/proc/self/mountinfo")) -> None:

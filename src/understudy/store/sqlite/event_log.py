@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from understudy.errors import StoreError
 from understudy.protocol.ids import ConversationId
 from understudy.protocol.ops import Op
 from understudy.protocol.records import Entry
@@ -42,7 +41,7 @@ from understudy.store.sqlite.claims import Claims, SqliteClaim
 from understudy.store.sqlite.hints import Bell, FileAlarm, WriteHints
 from understudy.store.sqlite.open_files import OpenFiles
 from understudy.store.sqlite.queries import Queries
-from understudy.store.sqlite.writer import Handover, Job, Writer, explain
+from understudy.store.sqlite.writer import Handover, Job, Writer, explain, explain_system
 from understudy.store.sqlite.writing import Row
 
 if TYPE_CHECKING:
@@ -418,4 +417,4 @@ class SqliteLog:
         except sqlite3.Error as error:
             raise explain(error, str(self.path)) from error
         except OSError as error:
-            raise StoreError(f"conversation store: {self.path}: {error.strerror}") from error
+            raise explain_system(error, str(self.path)) from error

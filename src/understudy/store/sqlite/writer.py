@@ -14,7 +14,7 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from understudy.errors import Fenced, StoreError, UnknownConversation, what_is_lacking
+from understudy.errors import Fenced, StoreError, UnknownConversation, takes_no_more_files, what_is_lacking
 from understudy.protocol.encodable import visible
 from understudy.protocol.ids import ConversationId
 from understudy.store.log import Committed
@@ -239,6 +239,8 @@ def _unexpected(error: BaseException) -> StoreError:
 
 
 def _full(path: str) -> str:
+    if takes_no_more_files(os.path.dirname(path)):
+        return f"the disk that holds {path} can hold no more files, though it may have space (`df -i`); delete some and try again"
     return f"the disk that holds {path} is full; free some space and try again"
 
 
@@ -251,8 +253,7 @@ def _find_lack(path: str) -> str | None:
         if error.errno in (errno.EMFILE, errno.ENFILE):
             return f"{path} cannot be used: {what_is_lacking(error)}"
         return None
-    no_files = disk.f_files > 0 and disk.f_favail == 0
-    return _full(path) if no_files or disk.f_bavail * disk.f_frsize < SMALLEST_ROOM else None
+    return _full(path) if takes_no_more_files(os.path.dirname(path)) or disk.f_bavail * disk.f_frsize < SMALLEST_ROOM else None
 
 
 def explain(error: sqlite3.Error, path: str) -> StoreError:
@@ -276,3 +277,9 @@ def explain(error: sqlite3.Error, path: str) -> StoreError:
         case _:
             reason = f"{path}: {text}"
     return StoreError(f"conversation store: {reason}")
+
+
+def explain_system(error: OSError, path: str) -> StoreError:
+    """The same for a failure of the system, in a file beside it."""
+    full = _full(path) if error.errno == errno.ENOSPC else None
+    return StoreError(f"conversation store: {full or f'{path}: {what_is_lacking(error) or error.strerror}'}")
