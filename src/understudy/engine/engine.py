@@ -406,7 +406,6 @@ class Engine:
         conversation.is_observed_by(self.observer, self.at_work, self.accounts)
         if log.is_remote:
             conversation.fixes = partial(self.pinned, conversation)
-            conversation.attendance = log.attendance
             self._commands.held_by(self.log.when_renewed)
         conversation.works_in(self.workspaces)
         return conversation

@@ -256,10 +256,10 @@ class Handle:
             return
         op = Decide(call_id, "denied", reason, turn, self.caller.name)
         submit = partial(self._engine.submit, self._conversation, op)
-        if self._conversation.attendance is not None:
+        if (attendance := self._conversation.attendance) is not None:
             from understudy.engine.conversation.unattended import deny_if_unattended  # others may be on other machines
 
-            submit = partial(deny_if_unattended, self._conversation, self._conversation.attendance, op, submit)
+            submit = partial(deny_if_unattended, self._conversation, attendance, op, submit)
         self.tasks.run(self._submit_unheard(submit(), op))
 
     def durable(self) -> Durable:

@@ -89,8 +89,8 @@ class Conversation(Shell):
         )
         self._wanted_by = 0  # callers who need the log outside the queue: to have it read, deleted or archived
         self.on_watch_needed = on_watch_needed
-        self.attendance: Attendance | None = None  # set where people who could answer may be on other machines
-        self.denying = _NO_QUESTIONS  # call ids and times of questions that are to be denied unless somebody can be asked
+        self._attendance = log.attendance if log.is_remote else None
+        self._denying = _NO_QUESTIONS  # call ids and times of questions that are to be denied unless somebody can be asked
 
     @property
     def is_shared(self) -> bool:
@@ -136,6 +136,21 @@ class Conversation(Shell):
     def is_busy(self) -> bool:
         """Whether an op runs or waits."""
         return self.queue.busy
+
+    @property
+    def attendance(self) -> Attendance | None:
+        """Set where people who could answer questions may be on other machines."""
+        return self._attendance
+
+    def begin_denying(self, question: tuple[str, float]) -> bool:
+        """Note that the question is to be denied unless somebody can be asked. False if that is noted already."""
+        if question in self._denying:
+            return False
+        self._denying |= {question}
+        return True
+
+    def end_denying(self, question: tuple[str, float]) -> None:
+        self._denying -= {question}
 
     @property
     def questions_wait(self) -> bool:

@@ -18,9 +18,8 @@ async def deny_if_unattended(
     """
     asked_at = conversation.state.asked_at.get(op.call_id, 0.0)
     key = (op.call_id, asked_at)
-    if key in conversation.denying:
+    if not conversation.begin_denying(key):
         return
-    conversation.denying |= {key}
     try:
         while _is_open(conversation, op.call_id, asked_at):
             if not await attendance.is_elsewhere(conversation.id):
@@ -28,7 +27,7 @@ async def deny_if_unattended(
                 return
             await asyncio.sleep(LOOK_SECONDS)
     finally:
-        conversation.denying -= {key}
+        conversation.end_denying(key)
 
 
 async def _deny(conversation: Conversation, key: tuple[str, float], submit: Callable[[], Awaitable[Accepted]]) -> None:

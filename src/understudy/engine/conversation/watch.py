@@ -35,8 +35,8 @@ class Watch:
     def wake(self, conversation: Conversation | None = None) -> None:
         """This conversation, or any if None, may need watching now."""
         self._stirred = True
-        if conversation is not None and conversation.attendance is not None:
-            _note_attended(conversation, conversation.attendance)
+        if conversation is not None and (attendance := conversation.attendance) is not None:
+            _note_attended(conversation, attendance)
         for each in self._conversations.values() if conversation is None else (conversation,):
             if each.id not in self._listening and _needs_watching(each):
                 self._listen(each.id)
@@ -121,8 +121,8 @@ class Watch:
             conversation = self._conversations.get(name)
             if conversation is not None and _needs_watching(conversation):
                 watched.append(conversation)
-                if conversation.attendance is not None:
-                    _note_attended(conversation, conversation.attendance)
+                if (attendance := conversation.attendance) is not None:
+                    _note_attended(conversation, attendance)
             elif name in self._listening:
                 self._listening.pop(name)()
                 if (attendance := self._log().attendance) is not None:
