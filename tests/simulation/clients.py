@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tests.simulation.process import CHOSEN
 from understudy.engine.handle import Handle
@@ -25,7 +25,12 @@ if TYPE_CHECKING:
     from tests.simulation.process import SimulatedProcess
     from tests.simulation.world import World
 
+T = TypeVar("T")
 DECISIONS: tuple[Decision, ...] = ("approved", "approved", "approved_for_session", "denied", "abort")
+
+
+def _drawn(among: Sequence[T], step: Step) -> T:
+    return among[min(int(step.drawn * len(among)), len(among) - 1)]
 
 
 class SimulatedViewer:
@@ -230,7 +235,7 @@ class Client:
     async def _leave(self, name: ConversationId, step: Step, number: int) -> dict[str, Any]:
         here = [viewer for viewer in self.world.viewers if viewer.client.process is self.process and not viewer.over.done()]
         if here:
-            here[int(step.drawn * len(here))].leave()
+            _drawn(here, step).leave()
         return {"done": "left"}
 
     # -- the other ops
@@ -254,7 +259,7 @@ class Client:
         calls = sorted(handle.facts.questions)
         if not calls:
             return {"done": "no question"}
-        call_id = calls[int(step.drawn * len(calls))]
+        call_id = _drawn(calls, step)
         decision = "approved" if self.world.calm else self.random.choice(DECISIONS)
         op = Decide(call_id, decision, "client", answer_id=f"answer{number}", asked_at=handle.asked_at(call_id))
         durable = Durable()

@@ -207,7 +207,8 @@ class Beginning:
         resumes = may_resume and self._goes_on and not await self._letters.end_was_asked_of(turn_id)
         unfinished = await recovery.unfinished_text(self._log, tail.conversation_id)
         if resumes:
-            if unfinished:  # of an answer that broke off before the questions; the resumed turn does not know what was shown of it
+            # of an answer that broke off before the questions: the resumed turn does not know what was shown of it
+            if unfinished or tail.broadcast.text.text():
                 tail.append(TAKEN_BACK, turn=turn_id)
             return turn_id
         self._check_that_all_is_well()

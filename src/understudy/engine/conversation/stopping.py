@@ -44,6 +44,7 @@ async def _stop(conversation: Conversation, submit: Callable[[Interrupt], Awaita
         accepted = await submit(Interrupt())
         if accepted.turn is None:
             await conversation.committed()  # the end of the turn before this answer may be on its way to the disk
+            conversation.check_log()
             return Stopped("nothing")
         end.turn = accepted.turn
         if not conversation.turn_runs:  # another process is told by letter, which may not arrive

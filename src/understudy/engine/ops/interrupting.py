@@ -42,10 +42,11 @@ async def end_turn(shell: "Shell", op: Interrupt, turn: str | None) -> str | Non
         else:  # a second interrupt applies to what was sent after the first
             shell.join_held(running)
         return running
-    if turn not in (None, shell.state.turn):
-        return None
-    if shell.state.turn is None and not shell.unread and not await shell.may_run_elsewhere():
-        return None
+    if shell.failure is None:  # else the log is read anew, which may lack the end that is known here
+        if turn not in (None, shell.state.turn):
+            return None
+        if shell.state.turn is None and not shell.unread and not await shell.may_run_elsewhere():
+            return None
     try:
         await shell.take_claim()
     except ConversationBusy:
