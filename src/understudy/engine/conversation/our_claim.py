@@ -9,7 +9,7 @@ from collections.abc import Callable
 from enum import Enum
 
 from understudy.engine.conversation.letters import Letters
-from understudy.engine.conversation.phases import BREAKING, FAILED, Given, Standing
+from understudy.engine.conversation.phases import BREAKING, FAILED, GONE, Given, Standing
 from understudy.engine.log.fold import State
 from understudy.engine.log.tail import Tail
 from understudy.errors import ConversationBusy, UnknownConversation
@@ -76,6 +76,9 @@ class OurClaim:
             if self._standing.phase is FAILED:
                 self._standing.note(Given.READ_ANEW)
             raise ConversationBusy(f"conversation {self._id} has been taken by another process")
+        if self._standing.phase is GONE:  # deleted while this waited for the log
+            self.release()
+            raise UnknownConversation(f"no conversation {self._id}")
         self._standing.note(Given.CLAIMED)
         if position.letters or self._letters.unread:
             self._as_of = None  # until they are read
