@@ -50,6 +50,20 @@ async def test_what_claude_md_imports_is_changed_by_neither_and_can_be_opened(tm
     assert (tmp_path / "two.md").read_text() == "kept\nx\n"
 
 
+async def test_what_the_users_own_rules_lead_to_in_a_root_is_protected(tmp_path: Path) -> None:
+    (tmp_path / "dotfiles").mkdir()
+    (tmp_path / "dotfiles" / "rule.md").write_text("kept\n")
+    rules = tmp_path / "user" / ".claude" / "rules"
+    rules.mkdir(parents=True)
+    (rules / "mine.md").symlink_to(tmp_path / "dotfiles" / "rule.md")
+    script = [call("shell", command=["sh", "-c", "echo x >> dotfiles/rule.md; echo y > dotfiles/other.md"]), say("done")]
+    async with scene(script, tmp_path, config=CONFIG, home=tmp_path / "user" / ".codex") as (model, client):
+        await client.codex("Change them.")
+        assert "kept" in str(model.requests[0])
+    assert (tmp_path / "dotfiles" / "rule.md").read_text() == "kept\n"
+    assert (tmp_path / "dotfiles" / "other.md").read_text() == "y\n"
+
+
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     subprocess.run(["git", "init", "-q", tmp_path], check=True)

@@ -52,6 +52,7 @@ async def test_an_mcp_client_is_asked_by_a_form_with_a_field_for_each_question(t
         ({"color": "", "color_other": "Green, like grass"}, ["Green, like grass"]),
         ({"color": "Red", "color_other": "but darker"}, ["Red", "but darker"]),
         ({"color": "Red", "color_other": None}, ["Red"]),
+        ({"color_other": 7}, ["7"]),
         ({"color": "Green"}, ["Green"]),  # from a client that takes words in the field itself
     ],
 )

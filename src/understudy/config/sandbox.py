@@ -59,7 +59,17 @@ _FOLDERS_OF_HOMES = ("/home", "/Users")
 
 # The user's own files that can make anything run, or that instruct all models.
 _DECIDING = ("config.toml", "auth.json", "hooks.json", "AGENTS.md", "AGENTS.override.md", "skills", "prompts", "rules", "hooks")
-_DECIDING_OF_CLAUDE = ("settings.json", "settings.local.json", "CLAUDE.md", "skills", "commands", "agents", "plugins", "hooks")
+_DECIDING_OF_CLAUDE = (
+    "settings.json",
+    "settings.local.json",
+    "CLAUDE.md",
+    "rules",
+    "skills",
+    "commands",
+    "agents",
+    "plugins",
+    "hooks",
+)
 
 
 class _Spelled:

@@ -58,10 +58,13 @@ def with_own_words(asked: UserInputAsked, content: Mapping[str, Any]) -> dict[st
     """A form's content with the own words among the answers of their question, behind the option that was chosen."""
     answers = dict(content)
     for question, field in own_words_fields(asked).items():
-        words = answers.pop(field, None)
-        if isinstance(words, str) and words.strip():
+        words = answers.get(field)
+        if isinstance(words, list | dict):
+            continue  # it is refused, and not dropped
+        answers.pop(field, None)
+        if words is not None and str(words).strip():
             chosen = answers.get(question)
-            answers[question] = [chosen, words] if isinstance(chosen, str) else words
+            answers[question] = [chosen, str(words)] if isinstance(chosen, str) else str(words)
     return answers
 
 

@@ -110,6 +110,17 @@ def test_rules_behind_a_link_out_of_the_project_are_not_told(tree: Planted) -> N
     assert read(tree) == ["CLAUDE.md"]
 
 
+def test_rules_behind_a_link_in_the_project_are_not_told_since_a_model_could_write_them(tree: Planted) -> None:
+    tree.write(tree.project / "docs" / "r.md", "WRITTEN\n")
+    tree.write(tree.project / ".claude" / "rules" / "own.md", "RULE\n")
+    (tree.project / ".claude" / "rules" / "link.md").symlink_to(tree.project / "docs" / "r.md")
+    (tree.project / ".claude" / "rules" / "below").symlink_to(tree.project / "docs")
+    assert read(tree) == [".claude/rules/own.md"]
+    (tree.project / ".claude" / "rules").rename(tree.project / "docs" / "rules")
+    (tree.project / ".claude" / "rules").symlink_to(tree.project / "docs" / "rules")
+    assert read(tree) == []
+
+
 def test_files_that_import_each_other_or_very_many_come_to_an_end(tree: Planted) -> None:
     names = [f"d/{number}.md" for number in range(500)]
     tree.write(tree.project / "CLAUDE.md", "".join(f"@{name}\n" for name in names) + "@loop.md\n")

@@ -37,8 +37,8 @@ def with_others(folder: str, main: Sequence[Doc], root: str, read: Read) -> list
     """The folder's main file with its imports, its rules, and what is kept out of the repository."""
     docs = with_imports(main, root, read)
     rules = f"{folder}/{RULES}"
-    if is_within(os.path.realpath(rules), os.path.realpath(root)):
-        docs += of_rules(rules, root, read)
+    if os.path.realpath(rules) == f"{os.path.realpath(folder)}/{RULES}":  # what a link leads to would not be protected
+        docs += of_rules(rules, root, lambda path: None if os.path.islink(path) else read(path))
     path = f"{folder}/{LOCAL}"
     local = [Doc(path, text)] if (text := read(path)) else []
     return docs + with_imports(local, root, read)
@@ -76,6 +76,17 @@ def _imports_of(doc: Doc, within: str, read: Read, seen: set[str], depth: int) -
         yield Doc(path, f"Contents of {shown}, imported by {by}:\n\n{text}", imported=True)
         if depth > 1:
             yield from _imports_of(Doc(path, text), within, read, seen, depth - 1)
+
+
+def kept_for(own: Sequence[Doc], docs: Sequence[Doc], roots: Sequence[str], opened: Sequence[str]) -> tuple[str, ...]:
+    """Files to protect beside those that are by their names: a project's imports, and what the user's own lead to in a root.
+
+    `opened`: names that the user lets be changed without a question.
+    """
+    led_to = (os.path.realpath(doc.path) for doc in own)
+    inside = [path for path in led_to if any(is_within(path, root) for root in roots)]
+    imported = [doc.path for doc in docs if doc.imported]
+    return tuple(path for path in (*imported, *inside) if not any(f"/{path}".endswith(f"/{name}") for name in opened))
 
 
 def may_be_imported(path: str, within: str) -> bool:

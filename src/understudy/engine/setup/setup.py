@@ -315,11 +315,15 @@ def _preamble(config: Config, places: Places) -> tuple[tuple[Message, ...], tupl
 
         if (skills := find_skills(config, places)).listed:
             messages.append(Message("user", (InputText(skills_message(skills)),)))
-    docs = project_docs(config, places, folders)
-    told = _joined(config, places, docs)
+    own, docs = own_docs(config, places), project_docs(config, places, folders)
+    told = _joined(own, docs)
     if told is not None:
         messages.append(Message("user", (InputText(user_instructions_message(told)),)))
-    return tuple(messages), tuple(doc.path for doc in docs if doc.imported and not _is_opened(doc.path, config))
+    if not any(doc.imported or "/rules/" in doc.path for doc in (*own, *docs)):
+        return tuple(messages), ()
+    from understudy.engine.setup.claude_docs import kept_for  # few users have any
+
+    return tuple(messages), kept_for(own, docs, places.roots, config.sandbox.opened)
 
 
 def _given(config: Config, places: Places, messages: Iterable[UserMessage]) -> tuple[Message, ...]:
@@ -338,20 +342,14 @@ def user_instructions(config: Config, places: Places | None = None, folders: Seq
     `folders`: the project's, if already known.
     """
     places = places or places_of(config)
-    return _joined(config, places, project_docs(config, places, folders))
+    return _joined(own_docs(config, places), project_docs(config, places, folders))
 
 
-def _joined(config: Config, places: Places, docs: Sequence[Doc]) -> str | None:
-    own = own_docs(config, places)
+def _joined(own: Sequence[Doc], docs: Sequence[Doc]) -> str | None:
     if not (own or docs):  # most users and projects have none
         return None
     parts = ("\n\n".join(doc.text for doc in each) for each in (own, docs))
     return _AFTER_GLOBAL.join(part for part in parts if part) or None
-
-
-def _is_opened(path: str, config: Config) -> bool:
-    """Whether the user lets it be changed without a question."""
-    return any(path == name or path.endswith(f"/{name}") for name in config.sandbox.opened)
 
 
 def user_instructions_message(text: str) -> str:
