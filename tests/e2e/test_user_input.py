@@ -56,6 +56,7 @@ async def test_an_mcp_client_is_asked_by_a_form_with_a_field_for_each_question(t
         ({"color": "Green"}, ["Green"]),  # from a client that takes words in the field itself
     ],
 )
+@pytest.mark.quick(2)
 async def test_a_form_takes_own_words_where_there_are_options(content: Any, answers: list[str], tmp_path: Path) -> None:
     async with scene(SCRIPT, tmp_path, protocol_version="2025-11-25") as (model, client):
         call_ = client.codex("paint it")
