@@ -1,5 +1,6 @@
 """One running command, as the server sees it: its output, its end, and ways to end it."""
 
+import _socket
 import asyncio
 import errno
 import fcntl
@@ -384,7 +385,7 @@ def _make_channels() -> list[tuple[int, int]]:
     channels: list[tuple[int, int]] = []
     try:
         channels += [os.pipe(), os.pipe()]
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)  # `socket` would ask each end for its name
     except OSError:
         for descriptor in (end for channel in channels for end in channel):
             os.close(descriptor)

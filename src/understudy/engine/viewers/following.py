@@ -266,7 +266,7 @@ class Following:
             delta = live.delta
             if type(delta) is TextDelta:  # nearly all deltas
                 lengths = self._given.lengths
-                lengths[TEXT] = lengths.get(TEXT, 0) + len(delta.text)
+                lengths[TEXT] = lengths[TEXT] + len(delta.text) if TEXT in lengths else len(delta.text)
             elif self._hides_reasoning and type(delta) is ReasoningDelta:
                 continue
             else:

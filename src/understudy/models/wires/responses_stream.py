@@ -56,7 +56,7 @@ class ResponsesDecoder:
         self.nearly_ended = False
         self.cut = False
         self.heard = 0
-        self.said = 0  # events that were not empty
+        self.said = 0  # events that were not empty; those of plain text count only here
         self._show_raw = show_raw
         self._gave_items = False
         self._began_call = False
@@ -82,18 +82,17 @@ class ResponsesDecoder:
                     return
                 logger.warning("skipped an event that is no response event: %.200r", payload)
             elif event.type == "response.output_text.delta":
-                self.heard += 1
                 text = event.delta
-                if type(text) is str and not self._broken:  # nearly all of them
+                if type(text) is str and text and not self._broken:  # nearly all of them
+                    self.said += 1
                     sizes = self._shown
                     sizes.text += len(text) if text.isascii() else size_of(text)
                     if sizes.text > ANSWER_TEXT:
                         sizes.add_text("")
-                    if text:
-                        self.said += 1
-                        self._untold.append(text)
-                        queue.append(TextDelta(text))
+                    self._untold.append(text)
+                    queue.append(TextDelta(text))
                 else:
+                    self.heard += 1
                     self.said += bool(text)
                     self._give_text(text, queue)
             elif event.type not in WAITING:
