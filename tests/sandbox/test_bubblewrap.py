@@ -3,7 +3,9 @@
 import asyncio
 import os
 import signal
+import tempfile
 from collections.abc import AsyncGenerator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from tests.sandbox.stage import BOUND, ENV, Output, children_of_helper, run, until
 from tests.sandbox.test_probes import needs_bubblewrap
 from tests.support.interpreter import PLAIN_PYTHON
+from understudy.places.resolving import resolve_places
 from understudy.sandbox import Command, Containment, Sandbox
 
 pytestmark = needs_bubblewrap
@@ -95,3 +98,29 @@ async def test_a_mask_in_another_mask_does_not_keep_bubblewrap_from_beginning(wr
     contained = Containment("workspace-write", (str(tmp_path),), masked=masked)
     result, output = await run(wrapped, contained, "ls", "-A", "home", cwd=tmp_path)
     assert (result.exit_code, output.text()) == (0, ""), output.text("stderr")
+
+
+async def test_bubblewrap_refuses_what_does_not_stand_where_the_conversation_began(wrapped: Sandbox, tmp_path: Path) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    (root / "inner").mkdir(parents=True)
+    outside.mkdir()
+    contained = Containment("workspace-write", (str(root), str(root / "inner")), workspace=str(root))
+    pinned = replace(contained, pinned=tuple(resolve_places(contained.writable_roots)))
+    (root / "inner").rmdir()
+    (root / "inner").symlink_to(outside)
+    refused, _ = await run(wrapped, pinned, "touch", "inner/made", cwd=root)
+    root.rename(tmp_path / "away")
+    root.mkdir()
+    (root / "inner").mkdir()
+    refused_too, _ = await run(wrapped, pinned, "touch", "made", cwd=root)
+    assert "did not begin with" in (refused.setup_error or "")
+    assert "is not what stood there" in (refused_too.setup_error or "")
+    assert list(outside.iterdir()) == [] == list((root / "inner").iterdir())
+    assert not (root / "made").exists()
+
+
+async def test_bubblewrap_shows_nothing_of_the_machine_where_everything_is_a_root(wrapped: Sandbox) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        open_all = Containment("workspace-write", ("/", folder), workspace=folder, protected=(".git",))
+        result, output = await run(wrapped, open_all, "sh", "-c", "ls /dev/shm; ls /run; touch made 2>/dev/null && ls", cwd=folder)
+        assert (result.exit_code, output.text()) == (0, f"{Path(folder).name}\nmade\n"), output.text("stderr")

@@ -56,6 +56,8 @@ def kept_names(containment: Containment, roots: tuple[str, ...], may_be_made: It
 
 
 def _ways(paths: Iterable[str], roots: tuple[str, ...]) -> Iterator[str]:
+    """Not where everything is a root: /dev, /proc, /run and /tmp are not the machine's there."""
+    roots = tuple(root for root in roots if root != "/")
     for path in paths:
         above = os.path.dirname(path)
         while _contains(roots, above):

@@ -21,6 +21,7 @@ from .mounts import Machine, View
 from .orders import BEGIN, Orders
 from .plan import BUBBLEWRAP, FULL, LANDLOCK, PLAIN, Kind, Plan
 from .programs import Terminal, execute
+from .roots import open_pins
 from .supervise import CommandWatch, Descendants, Namespace
 
 NOT_RUN = 125
@@ -99,6 +100,9 @@ class Cell:
 
     def _run_outside(self) -> None:
         plan, covered = self._plan, self._covered
+        if plan.shape == BUBBLEWRAP:  # it is given paths
+            for descriptor in open_pins(plan).values():
+                os.close(descriptor)
         if covered.shown:
             # the server removes them if we are killed
             report(self.status, b"\n".join([b"stray " + path.hex().encode() for path in covered.shown]))
