@@ -10,7 +10,7 @@ import pytest
 from tests.support.archives import build, copy_sources
 from understudy import __version__
 
-LARGEST = {".whl": 2_000_000, ".gz": 1_500_000}  # bytes; 1,860,000 and 1,370,000 when this was written
+LARGEST = {".whl": 2_100_000, ".gz": 1_600_000}  # bytes; 1,990,000 and 1,510,000 when this was written
 OF_THE_SDIST = {"src", "docs", "README.md", "LICENSE", "pyproject.toml", "PKG-INFO", ".gitignore"}
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("archives")]

@@ -134,6 +134,7 @@ def test_only_the_context_uses_the_acts() -> None:
     ]
     by_a_person = ["engine/ops/undoing.py"]  # who wants a turn undone: no tool has a part in it
     by_a_person += ["engine/hooks/loading.py", "engine/hooks/running.py"]  # whose hooks they are: what trust covers of them
+    by_a_person += ["engine/hooks/responses.py"]  # and a file that they are told of, as the tool has read it
     by_a_person += ["engine/hooks/of_conversation.py"]  # likewise, before each of them runs
     by_a_person += ["engine/workspaces/setup_commands.py"]  # who wants a new workspace, and says what is to run in it first
     by_a_person += ["engine/setup/programs.py"]  # whose programs the configuration starts: what they run is protected
