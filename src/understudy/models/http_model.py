@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Iterable
 from urllib.parse import quote, urlencode
@@ -292,7 +293,6 @@ class HttpAnswer(Answer):
         self._said_nothing = 0  # bytes since then
         self._came = b""  # the latest data
         self._taken = 0  # how many of its bytes were used
-        self._loop: asyncio.AbstractEventLoop  # kept, because asking for it is a system call and each piece is timed
 
     async def _fill(self, ready: deque[ModelEvent]) -> bool:
         try:
@@ -351,7 +351,6 @@ class HttpAnswer(Answer):
 
     async def _begin(self) -> BegunAnswer:
         response = await self._model.request(self._prompt)
-        self._loop = asyncio.get_running_loop()
         self._decoder = self._wire.decoder()  # only now do we know what was asked for
         if response.headers.get("content-type", "").lower().startswith("text/html"):
             page = clipped(await response.read_text(ERROR_BODY_SECONDS, ERROR_BODY_LIMIT))
@@ -377,18 +376,18 @@ class HttpAnswer(Answer):
     async def _read_in_time(self, response: BegunAnswer) -> bytes:
         """Only a complete line resets the idle timeout, and lines that say nothing only do so a few times: a peer may trickle
         for ever."""
-        began = self._loop.time()
+        began = time.monotonic()  # to ask for the running loop is a system call
         idle = self._idle_seconds
         try:
             left, most = idle - self._silent, KEPT_ALIVE * idle - self._unheard
             return await response.read(left if 0.0 <= left <= most else max(min(left, most), 0.0))
         finally:
-            waited = self._loop.time() - began
+            waited = time.monotonic() - began
             self._silent += waited
             self._unheard += waited
 
     async def _read_rest(self, response: BegunAnswer) -> bytes:
-        now = self._loop.time()
+        now = time.monotonic()
         if self._usage_due is None:
             self._usage_due = now + USAGE_SECONDS
         try:
