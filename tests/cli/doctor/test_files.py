@@ -124,3 +124,13 @@ def test_for_people_it_is_a_list(planted: Program) -> None:
 def test_without_any_file_it_says_so(program: Program) -> None:
     program.configure('model_provider = "scripted"\n')
     assert "No such file is there" in program.call("doctor", "--files").out
+
+
+def test_rules_of_claude_codes_settings_are_counted_apart_and_tried(program: Program) -> None:
+    program.configure('model_provider = "scripted"\n[[policy.rules]]\nprefix = ["ls"]\ndecision = "ask"\n')
+    settings = program.home.parent / ".claude" / "settings.json"
+    plant(settings, '{"permissions": {"deny": ["Bash(git push:*)", "Read(./.env)"]}}')
+    shown = program.call("doctor", "--json").out
+    assert f"1 in [[policy.rules]], 1 in {settings}" in shown
+    assert "`deny` of 'Read(./.env)'" in shown
+    assert "Bash(git push:*) in " in program.call("policy", "check", "--", "env", "git", "push").out

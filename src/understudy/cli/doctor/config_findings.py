@@ -81,13 +81,21 @@ def examine_configuration(home: Path, options: Namespace) -> tuple[Config | None
     if config is not None:
         found += [Finding(CONFIGURATION, "settings", "warning", warning) for warning in (*config.warnings, *config.notices)]
         if config.policy_rules:
-            found.append(Finding(CONFIGURATION, "rules", "ok", f"{len(config.policy_rules)} in [[policy.rules]]"))
+            found.append(Finding(CONFIGURATION, "rules", "ok", _rules(config)))
         found += _notify(config)
         found += _hooks(config)
         found += _docs(config)
     found += _profiles(home, flags, wrong)
     found += _auth_file(home)
     return config, found
+
+
+def _rules(config: Config) -> str:
+    """How many, and where they are: those of Claude Code's settings stand behind the user's own."""
+    theirs = sum(str(table.get("name", "")).endswith(f" in {config.claude_home}/settings.json") for table in config.policy_rules)
+    own = len(config.policy_rules) - theirs
+    counts = ((own, "[[policy.rules]]"), (theirs, f"{config.claude_home}/settings.json"))
+    return ", ".join(f"{count} in {place}" for count, place in counts if count)
 
 
 def _notify(config: Config) -> list[Finding]:
