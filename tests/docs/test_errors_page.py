@@ -12,7 +12,7 @@ from tests.cli.program import Program
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "errors.md").read_text()
-BEHIND = 40  # messages that the page may lack until it is made anew
+BEHIND = 40  # messages that the page may lack, or have though nobody says them any more, until it is made anew
 GENERATOR: dict[str, Any] = runpy.run_path(str(DOCS / "generate_errors.py"))
 
 
@@ -33,8 +33,10 @@ def test_every_kind_of_error_has_one() -> None:
 
 def test_the_page_has_the_groups_and_the_messages() -> None:
     made = GENERATOR["render"]()
-    behind = set(re.findall(r"^- `` .+ ``$", made, re.MULTILINE)) - set(PAGE.splitlines())
-    assert len(behind) <= BEHIND, f"run: python docs/generate_errors.py; among others it lacks {sorted(behind)[:5]}"
+    said = set(re.findall(r"^- `` .+ ``$", made, re.MULTILINE))
+    listed_now = set(re.findall(r"^- `` .+ ``$", PAGE, re.MULTILINE))
+    differing = sorted(said ^ listed_now)
+    assert len(differing) <= BEHIND, f"run: python docs/generate_errors.py; among others the page differs in {differing[:5]}"
     assert re.findall(r"^(?:## |\*\*).*$", made, re.MULTILINE) == re.findall(r"^(?:## |\*\*).*$", PAGE, re.MULTILINE)
 
 
