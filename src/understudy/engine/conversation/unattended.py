@@ -42,5 +42,4 @@ def _is_open(conversation: Conversation, call_id: str, asked_at: float) -> bool:
     """Whether the question waits for somebody, and nobody who follows here could answer it."""
     if conversation.is_forgotten or conversation.state.asked_at.get(call_id) != asked_at:
         return False
-    followers = conversation.followers
-    return call_id in conversation.state.questions and bool(followers) and not any(each.can_answer for each in followers)
+    return call_id in conversation.state.questions and not any(each.can_answer for each in conversation.followers)
