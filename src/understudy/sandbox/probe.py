@@ -19,7 +19,7 @@ _WITH_MOVES, _WITH_TRUNCATION, _WITH_SCOPES, _NEWEST = 2, 3, 6, 7  # versions of
 _WEAKER: dict[RungName, tuple[str, ...]] = {
     "full": (),
     "landlock": (
-        "protected names such as .git can be changed inside writable roots",
+        "protected names such as .git can be changed inside writable roots, and roots inside others moved or removed",
         "nothing can be made, moved or removed in a folder of a writable root that holds a masked path",
         "modes and times of files outside the writable roots can be changed (their content cannot)",
         "/tmp is not private: TMPDIR points to a folder of the conversation and /tmp is read-only",
