@@ -139,6 +139,7 @@ class ParsedAnswer:
 HIGH_WATER = 256 * 1024  # unread bytes after which the peer has to wait
 DRAIN_LIMIT = 64 * 1024  # if more than this remains of an unwanted answer, a new connection is cheaper
 DRAIN_SECONDS = 1.0
+SECOND_LOOK_SECONDS = 0.01  # lets the event loop look at its sockets once
 
 
 class Use(Enum):
@@ -279,8 +280,15 @@ class Connection(asyncio.Protocol):
             return
         elif self.loop.time() + 0.001 < self._deadline:
             self._arm(self._deadline)
-        else:
-            self._waiter.set_exception(AnswerSilent("the server has sent nothing for too long"))
+        else:  # after a stop of the process a timer may be served before what came meanwhile
+            self._timer = self.loop.call_later(SECOND_LOOK_SECONDS, self._give_up, self._waiter)
+
+    def _give_up(self, waiter: asyncio.Future[None]) -> None:
+        self._timer = None
+        if not waiter.done():
+            waiter.set_exception(AnswerSilent("the server has sent nothing for too long"))
+        elif self._waiter is not None and not self._waiter.done():
+            self._arm(self._deadline)
 
     # called by the event loop
 
