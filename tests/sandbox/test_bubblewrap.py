@@ -68,6 +68,19 @@ async def test_nothing_is_left_behind_by_bubblewrap_when_what_watches_it_is_kill
     await until(lambda: list(root.iterdir()) == [root / "a"])
 
 
+async def test_what_somebody_puts_into_what_stands_for_a_missing_name_ends_nothing(wrapped: Sandbox, missing: Containment) -> None:
+    root = Path(missing.writable_roots[0])
+    output = Output()
+    words = ("sh", "-c", "echo up; while [ ! -e go ]; do sleep 0.01; done; sleep 0.3; ls .codex")
+    task = asyncio.ensure_future(wrapped.run(Command(words, str(root), ENV, None, missing), output))
+    await output.until("up")
+    (root / ".codex" / "key").write_text("x")
+    (root / "go").touch()
+    result = await asyncio.wait_for(task, BOUND)
+    assert (result.exit_code, result.exposed, output.text()) == (0, None, "up\n")
+    assert (root / ".codex" / "key").exists()
+
+
 async def test_bubblewrap_takes_nothing_for_missing_that_somebody_makes_meanwhile(wrapped: Sandbox, missing: Containment) -> None:
     root = Path(missing.writable_roots[0])
     output = Output()

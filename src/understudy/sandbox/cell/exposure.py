@@ -103,7 +103,7 @@ class NameWatch:
         if paths:  # watch before the first look, so that nothing falls between the two
             events = kernel.IN_MOVED_FROM | kernel.IN_MOVED_TO | kernel.IN_CREATE | kernel.IN_DELETE
             self.hints.watch(sorted({os.path.dirname(path) for path in paths}), events)
-        self._before = {path: _identity(path) for path in paths}
+        self._before = {path: _identity(path) for path in paths if path not in self._covered}
         self._held = [each for each in map(_hold, paths) if each is not None]
 
     def exposed(self) -> "bytes | None":
