@@ -12,6 +12,7 @@ OPEN = {"answered", "elsewhere", "locks", "log", "lookup", "memory", "opening", 
 MAY_NAME = {
     "engine/roles/worker.py": ("postgres.",),
     "engine/roles/front.py": ("postgres.",),
+    "servers/serve/ended_for_all.py": ("postgres.",),
     "servers/serve/working.py": ("postgres.",),
     "cli/serving/workers.py": ("postgres.",),
     "cli/conversations/whole_store.py": ("postgres.", "moving.", "chain"),

@@ -14,12 +14,13 @@ class Unpacker:
     def __init__(self) -> None:
         self._unpacking = zlib.decompressobj(0)  # replaced when the first two bytes are there
         self._begun = False
-        self._rest = b""  # came, and is not unpacked yet
+        self._rest: bytes = b""  # came, and is not unpacked yet
         self.more = False  # whether there is more before the next piece
 
     def unpack(self, data: bytes) -> bytes:
         """Unpack the next piece, or more of what came before. Raises `BadAnswer`."""
-        data, self._rest = self._rest + data, b""
+        data = self._rest + data
+        self._rest = b""
         if not self._begun or self._unpacking.eof:
             if self._begun:
                 data = data.lstrip(b"\0")

@@ -97,6 +97,9 @@ class Position(msgspec.Struct, frozen=True):
     letters: bool = False
     as_of: int = 0  # the log's own mark of when this was true; a caller that hands a position back to the log keeps it
 
+    def goes_beyond(self, seq: int) -> bool:  # by records, or by letters, which become records
+        return self.letters or self.last_seq > seq
+
 
 NOWHERE = Position(0, 0)
 
@@ -211,7 +214,6 @@ class Attendance(Protocol):
 
     def note(self, conversation_id: ConversationId, is_attended: bool) -> None:
         """Let the others know about this process, unless they do."""
-        ...
 
     async def is_elsewhere(self, conversation_id: ConversationId) -> bool:
         """Whether somebody in another process could answer."""

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,11 +17,11 @@ def tree(tmp_path: Path) -> Planted:
     return Planted(tmp_path)
 
 
-def told(tree: Planted, cwd: Path | None = None, **settings: object) -> str:
+def told(tree: Planted, cwd: Path | None = None, **settings: Any) -> str:
     return user_instructions(tree.config(cwd, **settings)) or ""
 
 
-def read(tree: Planted, **settings: object) -> list[str]:
+def read(tree: Planted, **settings: Any) -> list[str]:
     config = tree.config(**settings)
     return [os.path.relpath(doc.path, tree.project) for doc in project_docs(config, places_of(config))]
 
@@ -99,7 +100,7 @@ def test_nothing_else_is_imported(tree: Planted, line: str) -> None:
 def test_a_masked_file_is_not_imported(tree: Planted) -> None:
     tree.write(tree.project / "vault" / "a.md", "SECRET\n")
     tree.write(tree.project / "CLAUDE.md", "@vault/a.md\n")
-    assert "SECRET" not in told(tree, **{"understudy.sandbox.mask": ["vault"]})
+    assert "SECRET" not in told(tree, cwd=None, **{"understudy.sandbox.mask": ["vault"]})
 
 
 def test_rules_behind_a_link_out_of_the_project_are_not_told(tree: Planted) -> None:

@@ -222,7 +222,7 @@ async def _is_lost(log: EventLog, handle: Handle) -> bool:
     if not log.is_remote:
         return True
     position = (await log.positions([handle.id])).get(handle.id)
-    return position is None or not (position.letters or position.last_seq > handle.facts.last_seq)
+    return position is None or not position.goes_beyond(handle.facts.last_seq)
 
 
 def _digest(task_id: str) -> str:

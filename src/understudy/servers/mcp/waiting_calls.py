@@ -64,7 +64,7 @@ async def _until_begun(call: Call, handle: Handle) -> None:
     give_up = loop.time() + BEGIN_SECONDS
     while log.is_remote and handle.facts.turn is None and loop.time() < give_up:
         position = (await log.positions([handle.id])).get(handle.id)
-        if position is None or not (position.letters or position.last_seq > handle.facts.last_seq):
+        if position is None or not position.goes_beyond(handle.facts.last_seq):
             return
         await asyncio.sleep(LOOK_SECONDS)
         await call.client.engine.find(call.client.caller, handle.id)  # also reads what others have written

@@ -260,8 +260,12 @@ class PostgresLog(Claiming, Upkeep):
 
         return Ends(self._rows, self.hosts.write)
 
-    @cached_property
+    @property
     def attendance(self) -> Attending:
+        return self._attending
+
+    @cached_property
+    def _attending(self) -> Attending:
         return Attending(self._rows, self._submit, self._incarnation)
 
     def listen_for_work(self, told: Listener) -> None:
