@@ -206,7 +206,6 @@ class Claim(Protocol):
 
     def release(self) -> None:
         """Give the claim back. Does not wait, and may be called again."""
-        ...
 
 
 class Attendance(Protocol):
