@@ -4,7 +4,7 @@ import tomllib
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from understudy.config.editing import with_table, with_value, without
@@ -52,6 +52,25 @@ def comments(text: str) -> list[str]:
     return sorted(line for line in text.splitlines() if line.startswith("# "))
 
 
+# The last line, which has no end, is followed by another table once `one` is taken out.
+ENDS_WITHIN = """# begin
+top = 1
+[mcp_servers."one"]
+command = 'x' # why
+
+[[list]]
+key = '''
+[mcp_servers.one]
+# no comment
+'''
+
+[mcp_servers."a.b"]
+command = 'x' # why
+
+# end"""
+
+
+@example(text=ENDS_WITHIN.replace("\n", "\r\n"), name="one")
 @given(text=texts().filter(is_toml), name=NAMES)
 def test_a_table_is_taken_out_and_put_in_again_and_nothing_else_changes(text: str, name: str) -> None:
     rest = said(text)

@@ -134,12 +134,19 @@ def _first_that_says(wanted: TomlTree, before: str, *ways: Callable[[], str]) ->
 
     for way in ways:
         try:
-            text = way()
+            text = _with_ends_of(before, way())
         except (TOMLKitError, AttributeError, KeyError, TypeError, ValueError):
             continue  # from a library that does not know every way to write a table
         if _or_nothing(text) == _without_empty(wanted) and _comments(text) == _comments(before):
             return text
     raise ConfigError("it is written in a way that cannot be changed by program: change it by hand")
+
+
+def _with_ends_of(before: str, text: str) -> str:
+    """A last line without an end may have become one in the middle, where tomlkit ends it in its own way."""
+    if "\r\n" not in before or "\n" in before.replace("\r\n", ""):
+        return text
+    return text.replace("\r\n", "\n").replace("\n", "\r\n")
 
 
 def _comments(text: str) -> list[str]:
