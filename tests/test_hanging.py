@@ -118,6 +118,7 @@ def run_tests(folder: Path, text: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_each_test_that_hangs_fails_and_says_where_it_waits(tmp_path: Path) -> None:
     told = run_tests(tmp_path, HANGING)
     summary = told.partition("short test summary")[2]

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import understudy
 from understudy.engine.ops.table import OPS
 from understudy.tools.registry import TOOLS
@@ -56,6 +58,7 @@ def test_circles_reaches_and_inner_imports_of_a_small_package_are_counted(tmp_pa
     assert counts["imports for types only"] == 1
 
 
+@pytest.mark.slow
 def test_our_own_package_is_surveyed() -> None:
     counts = surveyed()
     assert counts["files"] > 100
@@ -64,6 +67,7 @@ def test_our_own_package_is_surveyed() -> None:
     assert counts["reached into a conversation"]["places"] < MOST_REACHES
 
 
+@pytest.mark.slow
 def test_what_the_tables_of_ops_and_tools_name_is_counted_as_imported() -> None:
     """It is read by name, when the first of its kind comes: a circle through it would be one all the same."""
     house, package = _house(), Path(understudy.__file__).parent

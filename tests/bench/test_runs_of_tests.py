@@ -103,6 +103,7 @@ WORDS = st.sampled_from([*sorted(RUNNERS), "test", "run", "-m", "-c", "bash", "u
 JOINTS = st.sampled_from([" ", " && ", "; ", " | ", "\n", " || ", "'", '"', "\\", "$(", ")", "<<E ", "#", "&"])
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(WORDS | st.text(max_size=5), JOINTS), max_size=30))
 def test_any_script_is_read_to_its_end(pieces: list[tuple[str, str]]) -> None:
     script = "".join(word + joint for word, joint in pieces)
@@ -110,6 +111,7 @@ def test_any_script_is_read_to_its_end(pieces: list[tuple[str, str]]) -> None:
     assert run is None or run.runner
 
 
+@pytest.mark.slow
 @given(st.lists(WORDS | st.text(max_size=5), max_size=8))
 def test_any_argv_is_read_to_its_end(argv: list[str]) -> None:
     run = find_test_run(argv)

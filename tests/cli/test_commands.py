@@ -107,6 +107,7 @@ network = "on"
 """
 
 
+@pytest.mark.slow
 def test_a_rules_network_is_given_by_sandbox_as_by_the_agent_and_named_by_policy_check(program: Program) -> None:
     command = ("--", "printenv", "CODEX_SANDBOX_NETWORK_DISABLED")
     assert program.run("sandbox", *command).out == "1\n"
@@ -120,6 +121,7 @@ def test_a_rules_network_is_given_by_sandbox_as_by_the_agent_and_named_by_policy
     assert (told["network"], told["network_from"]) == ("off", "the configuration")
 
 
+@pytest.mark.slow
 def test_sandbox_says_that_there_is_no_network_before_a_command_waits_for_it_or_when_one_has_failed_without(
     program: Program,
 ) -> None:

@@ -9,6 +9,7 @@ from tests.cli.program import Program
 from understudy.cli.commands import GROUPS, build_parser
 
 
+@pytest.mark.slow
 async def test_last_is_the_newest_conversation_of_this_folder(program: Program, tmp_path: Path) -> None:
     program.script({"say": "First."}, {"say": "Second."})
     mine = await program.begin("Mine")

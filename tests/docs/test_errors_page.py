@@ -20,6 +20,7 @@ def listed() -> list[str]:
     return re.findall(r"^- `` (.+) ``$", PAGE, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_every_message_belongs_to_a_cause() -> None:
     groups, left = GENERATOR["grouped"]()
     assert left == [], "say in docs/generate_errors.py what they are about"
@@ -31,6 +32,7 @@ def test_every_kind_of_error_has_one() -> None:
     assert GENERATOR["kinds"]() - named == set()
 
 
+@pytest.mark.slow
 def test_the_page_has_the_groups_and_the_messages() -> None:
     made = GENERATOR["render"]()
     said = set(re.findall(r"^- `` .+ ``$", made, re.MULTILINE))

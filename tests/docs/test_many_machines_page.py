@@ -4,6 +4,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from tests.cli.program import Program
 from tests.docs.blocks import ROOT, blocks
 from tests.support.postgres import the_server
@@ -13,6 +15,7 @@ PAGE = ROOT / "docs" / "many-machines.md"
 WRITTEN = "postgresql://understudy@db.internal/understudy"
 
 
+@pytest.mark.slow
 async def test_conversations_move_as_the_page_says_and_are_gone_on_with(tmp_path: Path) -> None:
     url = the_server().new_tables()
     home = tmp_path / "home"

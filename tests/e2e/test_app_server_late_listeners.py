@@ -54,6 +54,7 @@ async def test_the_end_of_a_short_turn_leaves_it_the_time_to_listen(tmp_path: Pa
     assert idle < next(at for at, text in enumerate(texts) if "turn/completed" in text), "held back together, in their order"
 
 
+@pytest.mark.slow
 async def test_whoever_listens_even_later_is_told_of_the_end_again_with_what_the_turn_brought(tmp_path: Path) -> None:
     """The SDK drops an end that it does not listen for yet, and all that came before: this client does the same, twice."""
     async with ScriptedModel([say("hello", usage=(10, 1))]) as model:

@@ -127,6 +127,7 @@ async def test_a_request_that_takes_more_than_all_of_it_is_asked_about_once(tmp_
         assert text_of(await turn) == "done"
 
 
+@pytest.mark.slow
 async def test_seconds_run_out_while_the_model_answers_and_what_it_said_is_not_said_twice(tmp_path: Path) -> None:
     script = [deltas(["half ", HOLD]), say("half and whole")]
     options: dict[str, Any] = {"cwd": tmp_path, "config": FREE, "decide": "approved"}  # on a slow machine more than once

@@ -24,7 +24,7 @@ async def outcome(folder: Path, mode: str = "danger-full-access", **arguments: A
         return end, json.loads(told_to_model(model.requests[1]))
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @MODES
 async def test_a_command_that_takes_too_long_is_ended_with_its_children_and_keeps_its_output(tmp_path: Path, mode: str) -> None:
     run = ["sh", "-c", "echo begun; sleep 60 & echo $! > /dev/null; wait"]

@@ -142,6 +142,7 @@ async def test_the_app_server_lists_skills_and_names_broken_ones(tmp_path: Path)
     assert "should begin with" in row["errors"][0]["message"]
 
 
+@pytest.mark.slow
 async def test_over_http_only_who_may_work_in_that_folder_has_the_prompts(tmp_path: Path) -> None:
     plant(tmp_path / "user")
     other = tmp_path / "other"

@@ -20,6 +20,7 @@ def write(files: list[str]) -> str:
     return "; ".join(f"echo '# more' >>{file} && echo wrote {file}" for file in files)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whose", ["project", "user", "notify", "sandboxed"])
 async def test_what_such_a_program_runs_is_protected(tmp_path: Path, whose: str) -> None:
     home, work = tmp_path / "user" / ".codex", tmp_path / "work"

@@ -36,9 +36,9 @@ PLAYED = [name for name in recording.names() if not PEER or name not in BY_CHANC
 # One of each kind of exchange; its twins on the other wire and its variants are in the second tier.
 QUICK = {
     "bad_arguments", "cancel_model", "cancel_shell", "codex_plain", "codex_reply", "codex_stream", "conversation",
-    "elicitation_error", "exec_approved", "exec_denied", "exec_long_output", "handshake", "mcp_tool_ok", "model_401",
+    "elicitation_error", "exec_approved", "exec_denied", "exec_long_output", "handshake", "model_401",
     "model_500", "model_stream_cut", "onfailure_approved", "onrequest_escalated", "patch_approved", "patch_auto",
-    "patch_errors", "plan", "reasoning", "reply_while_busy", "retry_429", "several_calls_chat", "text_and_call",
+    "patch_errors", "plan", "reasoning", "reply_while_busy", "several_calls_chat", "text_and_call",
     "untrusted_decisions",
 }  # fmt: skip
 BY_ARGUMENTS = " -c"  # behind a name: the configuration is given by arguments, and not by a file

@@ -149,6 +149,7 @@ async def test_a_failed_turn_raises_and_a_fork_and_undo_work(agents: Agents) -> 
         assert (await fork.result()).text == "Other."
 
 
+@pytest.mark.slow
 async def test_nothing_is_left_behind(agents: Agents) -> None:
     async with agents([say("One.")]) as (agent, _, _model):
         conversation = await agent.start("Go")

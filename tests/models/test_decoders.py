@@ -103,6 +103,7 @@ def read(decoder: Decoder, chunks: list[Any]) -> list[ModelEvent]:
     return list(queue)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wire", ["chat", "responses"])
 @settings(max_examples=30, deadline=None)
 @given(st.data())

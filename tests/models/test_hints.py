@@ -114,6 +114,7 @@ async def test_a_port_where_nobody_listens_is_told_with_the_providers_name() -> 
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answered_before", "expected"), [(False, 2), (True, 4)])
 async def test_a_server_on_this_machine_is_waited_for_only_where_it_has_been_there(
     answered_before: bool, expected: int, caplog: pytest.LogCaptureFixture

@@ -59,6 +59,7 @@ async def test_a_head_that_trickles_is_given_up() -> None:
     assert str(await failure_of(actions, stream_idle_timeout_ms=100)) == IDLE
 
 
+@pytest.mark.slow
 async def test_comments_while_the_model_thinks_keep_a_stream_alive_beyond_the_idle_time() -> None:
     thinking: list[Action] = [action for _ in range(12) for action in (0.3, chunk(b": OPENROUTER PROCESSING\n\n"))]
     answer = [STREAM_HEAD, *thinking, chunk(event(delta("stop", content="hi")) + b"data: [DONE]\n\n"), LAST_CHUNK]
@@ -67,6 +68,7 @@ async def test_comments_while_the_model_thinks_keep_a_stream_alive_beyond_the_id
     assert isinstance(events[-1], Completed)
 
 
+@pytest.mark.slow
 async def test_the_time_that_a_tool_takes_is_not_the_models() -> None:
     """Between two reads the turn may run a command for longer than the idle time."""
     answer: list[Action] = [STREAM_HEAD, chunk(event(delta(content="a"))), 0.05, chunk(event(delta("stop"))), LAST_CHUNK]

@@ -40,6 +40,7 @@ def server(model: ScriptedModel, tmp_path: Path, answered: int) -> McpProcess:
     return McpProcess(model.url.replace("127.0.0.1", "model.test"), cwd=tmp_path, env=env)
 
 
+@pytest.mark.slow
 async def test_a_name_of_which_one_family_is_never_told_is_reached_by_the_other(tmp_path: Path) -> None:
     async with ScriptedModel([say("Here.")]) as model, server(model, tmp_path, socket.AF_INET) as client:
         assert text_of(await client.codex("Hello")) == "Here."

@@ -252,6 +252,7 @@ def test_a_name_and_password_go_to_their_own_index_and_to_no_screen(index: Index
         other.server.server_close()
 
 
+@pytest.mark.slow
 def test_what_breaks_off_on_the_way_is_fetched_again(index: Index, make: Callable[[str], Checkout]) -> None:
     index.answers[f"/files/{NAME}"] = [
         lambda handler: send(handler, WHEEL[:100], length=len(WHEEL)),

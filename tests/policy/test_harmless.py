@@ -286,6 +286,7 @@ _SEARCH_PATH = os.environ.get("CANARY_PATH", "/usr/bin:/bin")  # where `rg` is, 
 needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed (apt-get install strace)")
 
 
+@pytest.mark.slow
 @needs_strace
 def test_generated_harmless_lines_change_nothing(tmp_path: Path) -> None:
     _assert_that_nothing_happens(tmp_path, seed=1, count=300)

@@ -131,6 +131,7 @@ _joined = st.lists(
 ).map(lambda parts: "".join(chain.from_iterable(parts)).rstrip("&|\n "))
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(_joined)
 def test_bash_sees_the_words_that_we_see(script: str) -> None:
@@ -145,6 +146,7 @@ def _check_against_bash(script: str) -> None:
         assert _words_that_bash_sees(script) == set(commands)
 
 
+@pytest.mark.slow
 @settings(max_examples=1_500, deadline=None)
 @given(_soup)
 @example("p a\n&&q1")

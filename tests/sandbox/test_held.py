@@ -9,6 +9,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.sandbox.stage import ENV, Output, run, until
 from understudy.sandbox import Command, Containment, Sandbox
 
@@ -48,6 +50,7 @@ async def test_they_end_at_the_time_that_was_said_and_others_can_run_after_it(
     assert (workspace / "lines").stat().st_size == size
 
 
+@pytest.mark.slow
 async def test_they_end_while_their_server_stands_still(tmp_path: Path) -> None:
     command = (sys.executable, "-c", SERVER, WRITES, str(tmp_path))
     server = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, env=dict(os.environ))

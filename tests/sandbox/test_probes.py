@@ -69,6 +69,7 @@ def outcomes(
     return done - set(MUST_WORK), set(MUST_WORK) - done
 
 
+@pytest.mark.slow
 def test_unconfined_a_plain_user_can_do_all_that_the_sandbox_is_measured_by() -> None:
     with arena(PLAIN) as stage:
         worked, broken = outcomes(stage, uid=PLAIN, confined=False)
@@ -153,6 +154,7 @@ def test_the_bubblewrap_rung_with_loopback_opens_nothing_more() -> None:
         assert outcomes_of_bubblewrap(stage, uid=PLAIN, network="loopback") == (BUBBLEWRAP_OPEN, UNIX_SOCKETS)
 
 
+@pytest.mark.slow
 @needs_bubblewrap
 def test_the_bubblewrap_rung_ends_a_command_that_moves_a_protected_link() -> None:
     with arena(PLAIN) as stage:

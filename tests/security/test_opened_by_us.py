@@ -41,7 +41,7 @@ async def approve(client: McpProcess, call: Any) -> str:
     return str(question["params"]["codex_reason"])
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [".envrc", ".mcp.json"])
 @pytest.mark.parametrize("elsewhere", [False, True], ids=["the same conversation", "another conversation"])
 async def test_a_yes_ends_the_command_that_the_question_names_before_the_patch(place: House, name: str, elsewhere: bool) -> None:

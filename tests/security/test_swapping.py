@@ -66,8 +66,8 @@ async def answered(client: McpProcess, turn: Call) -> None:
         ending.cancel()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.quick(1)
 async def test_x15_nothing_that_was_exchanged_runs_outside_the_sandbox(kind: str) -> None:
     swap = attacks({f"swap {count}": shell("python3", "swap.py", kind, "0.15") for count in range(TRIES)})
     runs = [*attacks({f"run {count}": KINDS[kind] for count in range(TRIES)}), *attacks({"undisturbed": KINDS[kind]})]

@@ -68,7 +68,7 @@ async def _collect() -> dict[str, str]:
 PRINTED = ["show --full", "show at a terminal", "conversations at a terminal"]
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("command", PRINTED)
 def test_x18_nothing_that_a_terminal_would_obey_is_printed(lines: dict[str, str], command: str) -> None:
     text = lines[command]
@@ -79,6 +79,7 @@ def test_x18_nothing_that_a_terminal_would_obey_is_printed(lines: dict[str, str]
     assert "52;c;" not in text or "\\u{1b}" in text
 
 
+@pytest.mark.slow
 def test_x18_what_programs_read_is_whole_and_escaped(lines: dict[str, str]) -> None:
     text = lines["show --json"]
     assert not [character for character in text if character < " " and character != "\n"]

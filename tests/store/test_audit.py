@@ -250,6 +250,7 @@ def test_paths_that_part_are_one_chain(tmp_path: Path) -> None:
     assert broken(tmp_path, name) == (5, "missing")
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(seed=st.data())
 def test_whatever_is_done_at_whatever_record_is_found_there(seed: st.DataObject) -> None:

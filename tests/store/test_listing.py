@@ -146,6 +146,7 @@ async def test_an_archived_conversation_is_listed_apart(tmp_path: Path) -> None:
     log.close()
 
 
+@pytest.mark.slow
 async def test_a_page_deep_in_the_list_costs_no_more_than_the_first(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     with closing(sqlite3.connect(log.path, isolation_level=None)) as raw:

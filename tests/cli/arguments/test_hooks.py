@@ -63,6 +63,7 @@ def test_hooks_of_both_programs_are_listed_and_those_of_a_folder_wait_for_trust(
     ]
 
 
+@pytest.mark.slow
 def test_trust_is_for_the_entry_and_its_script(program: Program) -> None:
     file = guarded(program)
     [row] = listed(program)

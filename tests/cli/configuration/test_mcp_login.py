@@ -85,6 +85,7 @@ def test_a_login_is_kept_used_and_forgotten(program: Program) -> None:
         assert "there was no login" in program.run("mcp", "logout", "guarded").err
 
 
+@pytest.mark.slow
 def test_what_has_expired_is_renewed_by_whoever_needs_it_and_a_lost_login_is_told(program: Program) -> None:
     with OAuthServer() as server:
         configured(program, server)
@@ -103,6 +104,7 @@ def test_what_has_expired_is_renewed_by_whoever_needs_it_and_a_lost_login_is_tol
         assert (lost["works"], "a login again" in lost["error"]) == (False, True)
 
 
+@pytest.mark.slow
 def test_tokens_go_to_no_other_address(program: Program) -> None:
     with OAuthServer() as server, OAuthServer() as other:
         configured(program, server)
@@ -112,6 +114,7 @@ def test_tokens_go_to_no_other_address(program: Program) -> None:
         assert tools(program)[0]["works"] is False
 
 
+@pytest.mark.slow
 def test_a_client_that_is_registered_already(program: Program) -> None:
     with OAuthServer() as server:
         configured(program, server)
@@ -120,6 +123,7 @@ def test_a_client_that_is_registered_already(program: Program) -> None:
         assert tools(program)[0]["works"] is True
 
 
+@pytest.mark.slow
 def test_a_person_who_refuses(program: Program) -> None:
     with OAuthServer() as server:
         configured(program, server)
@@ -131,6 +135,7 @@ def test_a_person_who_refuses(program: Program) -> None:
         assert "Traceback" not in refused.err
 
 
+@pytest.mark.slow
 def test_what_another_page_sends_to_the_way_back_ends_no_login(program: Program) -> None:
     with OAuthServer() as server:
         configured(program, server)
@@ -152,6 +157,7 @@ def test_what_another_page_sends_to_the_way_back_ends_no_login(program: Program)
         assert tools(program)[0]["works"] is True
 
 
+@pytest.mark.slow
 def test_a_browser_that_is_waited_for_is_answered_meanwhile(program: Program, tmp_path: Path) -> None:
     browser = tmp_path / "browser.py"
     browser.write_text("import sys, urllib.request\nurllib.request.urlopen(sys.argv[1]).read()\n")
@@ -161,6 +167,7 @@ def test_a_browser_that_is_waited_for_is_answered_meanwhile(program: Program, tm
         assert (ended.code, "A browser was opened" in ended.err, "logged in to" in ended.err) == (0, True, True), ended.err
 
 
+@pytest.mark.slow
 def test_an_address_that_leads_elsewhere_is_not_taken_for_one_that_asks_for_no_login(program: Program) -> None:
     with OAuthServer(open_door=True) as server:
         program.configure(f'[mcp_servers.guarded]\nurl = "{server.base}/mcp"\n')
@@ -169,6 +176,7 @@ def test_an_address_that_leads_elsewhere_is_not_taken_for_one_that_asks_for_no_l
         assert (ended.code, "HTTP status 307" in ended.err) == (1, True), ended.err
 
 
+@pytest.mark.slow
 def test_a_server_that_asks_for_none(program: Program) -> None:
     with OAuthServer(open_door=True) as server:
         configured(program, server)

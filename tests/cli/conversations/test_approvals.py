@@ -270,6 +270,7 @@ async def test_no_word_of_a_question_passes_for_a_line_of_ours_in_a_narrow_termi
     assert not any(row.startswith("folder") for row in rows)
 
 
+@pytest.mark.slow
 async def test_what_the_model_wants_to_know_is_answered_by_words_and_numbers(program: Program) -> None:
     color = {"id": "color", "header": "Colour", "question": "Which?", "options": [{"label": "Red"}, {"label": "Blue"}]}
     name = {"id": "name", "header": "Name", "question": "What is it called?"}

@@ -24,6 +24,7 @@ def seen(program: Program) -> dict[str, Any]:
     return json.loads(ended.out)
 
 
+@pytest.mark.slow
 async def test_a_question_waits_with_and_without_its_process(program: Program) -> None:
     program.script(asks(), approval_policy="on-request")
     async with McpProcess(cwd=program.cwd, home=program.home) as client:
@@ -52,6 +53,7 @@ async def test_a_question_waits_with_and_without_its_process(program: Program) -
     assert "nobody runs its turn" in program.run("top").out
 
 
+@pytest.mark.slow
 async def test_a_command_in_the_background_and_what_is_idle(program: Program) -> None:
     program.script(
         {"call": "exec_command", "arguments": {"cmd": "sleep 600", "yield_time_ms": 250}},

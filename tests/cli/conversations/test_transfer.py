@@ -35,6 +35,7 @@ async def _begin_with_approval(program: Program) -> str:
         return str((await call)["structuredContent"]["threadId"])
 
 
+@pytest.mark.slow
 async def test_a_conversation_moves_to_another_home_with_its_id(program: Program, elsewhere: Program, tmp_path: Path) -> None:
     program.script({"say": "Hello."})
     one = await program.begin("Greet me")
@@ -126,6 +127,7 @@ async def test_a_queued_message_of_a_file_takes_nothing_out_of_the_sandbox(
     assert not begun["overrides"], begun
 
 
+@pytest.mark.slow
 async def test_an_open_question_of_a_file_does_not_say_what_a_yes_covers(
     program: Program, elsewhere: Program, tmp_path: Path
 ) -> None:

@@ -47,6 +47,7 @@ RECORDED = {"codex": CODEX, "claude": CLAUDE}
 BESIDES = {"exit_code": "Claude Code's hooks hear of a command that fails by another event; ours, as codex, by this one"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["codex", "claude"])
 async def test_what_hooks_are_told_has_the_recorded_members(tmp_path: Path, family: str) -> None:
     stage = HookStage(tmp_path)

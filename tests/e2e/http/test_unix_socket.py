@@ -180,6 +180,7 @@ def test_what_no_socket_can_be_made_of_is_said(tmp_path: Path, place: Path, what
     assert what != "file" or place.read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_a_folder_that_somebody_keeps_locked_holds_up_no_server(tmp_path: Path, place: Path) -> None:
     home, folder = CodexHome(tmp_path / "home", None), os.open(place.parent, os.O_RDONLY)
     command = (sys.executable, "-m", "understudy", "serve", "--unix", str(place))

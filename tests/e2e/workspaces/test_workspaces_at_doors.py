@@ -53,6 +53,7 @@ async def test_a_workspace_that_cannot_be_made_is_refused_with_its_reason(
         assert "s3cret" not in client.stderr
 
 
+@pytest.mark.slow
 async def test_a_remote_that_hangs_keeps_nobody_waiting(tmp_path: Path) -> None:
     source = project(tmp_path / "source")
     with socket.create_server(("127.0.0.1", 0)) as hanging:  # takes connections, and says nothing
@@ -67,6 +68,7 @@ async def test_a_remote_that_hangs_keeps_nobody_waiting(tmp_path: Path) -> None:
         assert await client.exit_code() == 0
 
 
+@pytest.mark.slow
 async def test_a_store_that_cannot_be_written_is_named_and_tried_again(tmp_path: Path) -> None:
     source, kept = project(tmp_path / "source"), tmp_path / "kept.git"
     config = {**MODES, "understudy.cluster.snapshots": str(kept)}

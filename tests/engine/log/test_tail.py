@@ -296,6 +296,7 @@ async def test_a_bug_in_one_viewer_ends_that_viewer_and_no_other(tmp_path: Path)
     log.close()
 
 
+@pytest.mark.slow
 async def test_a_record_that_cannot_be_kept_is_refused_and_leaves_the_log_as_it_was(tmp_path: Path) -> None:
     log = open_log(tmp_path)
     tail, onlooker = new_tail(log)

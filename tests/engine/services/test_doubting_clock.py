@@ -94,6 +94,7 @@ def test_a_server_that_was_off_while_its_machine_ran_goes_on_at_once(tmp_path: P
     assert machine.after(0) == machine.passed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("minutes", [1, 10, 59])
 def test_the_minutes_add_up_for_which_a_server_runs_on_a_machine_that_is_off_for_days(tmp_path: Path, minutes: int) -> None:
     machine = Machine(tmp_path)
@@ -141,6 +142,7 @@ def test_a_file_that_is_none_or_cannot_be_written_is_no_reason_to_fail(tmp_path:
 step = st.tuples(st.floats(0, 2 * DOUBT_SECONDS), st.floats(-10 * DAY, 1000 * DAY), st.sampled_from(["", "", "started", "booted"]))
 
 
+@pytest.mark.slow
 @given(st.lists(step, max_size=30))
 def test_whatever_is_done_to_the_clock_the_time_is_never_ahead_of_what_the_clock_has_stood_by_for_an_hour(
     steps: list[tuple[float, float, str]],

@@ -29,6 +29,7 @@ def give(folder: Path) -> None:
         os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
 
 
+@pytest.mark.slow
 async def test_a_clone_belongs_to_whoever_the_folder_of_workspaces_belongs_to(place: Path) -> None:
     source = project(place / "source")
     give(source)

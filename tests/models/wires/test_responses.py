@@ -292,6 +292,7 @@ async def test_a_stream_that_closes_early_is_lost() -> None:
     assert str(lost) == "stream disconnected before completion: stream closed before response.completed"
 
 
+@pytest.mark.slow
 async def test_silence_for_too_long_loses_the_stream() -> None:
     actions = [STREAM_HEAD, chunk(event(text("par"))), HANG]
     async with loopback(actions) as server, opened(server.url, wire="responses", stream_idle_timeout_ms=2000) as model:

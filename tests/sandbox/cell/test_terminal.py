@@ -177,7 +177,7 @@ async def test_a_program_that_stops_itself_can_still_be_ended(stage: Stage) -> N
     await until(lambda: processes_with(mark) == [])
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 async def test_a_flood_is_read_within_bounds_and_other_work_goes_on(stage: Stage) -> None:
     async with stage.begin("sh", "-c", "yes | head -c 3000000; echo over") as typing:
         ticks = 0

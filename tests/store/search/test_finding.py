@@ -235,6 +235,7 @@ async def test_a_snippet_is_around_the_words_and_masked_whole(log: Store) -> Non
 ODD = "ab \t\n\"*-()^:{}+.,'\\OR NEAR AND NOT é日本ß\u0301\u202e\0🙂ﬁ٣०Ⅷ_%"
 
 
+@pytest.mark.slow
 async def test_any_signs_can_be_said_and_asked_for(log: Store) -> None:
     random = Random(3)
     texts = ["".join(random.choices(ODD, k=40)) for _ in range(60)]

@@ -85,6 +85,7 @@ DEEDS: dict[str, Callable[[Path], object]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("deed", DEEDS)
 async def test_what_happens_while_nobody_looks_is_told_and_so_is_what_follows(
     tmp_path: Path, deed: str, monkeypatch: pytest.MonkeyPatch
@@ -102,6 +103,7 @@ async def test_what_happens_while_nobody_looks_is_told_and_so_is_what_follows(
             await asyncio.wait_for(told.wait(), WAIT_SECONDS)
 
 
+@pytest.mark.slow
 async def test_where_the_kernel_would_not_tell_it_goes_on_looking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It does not tell of the end of another process that has a claim."""
     monkeypatch.setattr(hints, "SLOW_SECONDS", NEVER)

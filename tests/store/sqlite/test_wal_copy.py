@@ -58,6 +58,7 @@ async def filled(folder: Path, count: int) -> tuple[SqliteLog, ConversationId]:
     return log, name
 
 
+@pytest.mark.slow
 async def test_the_copy_holds_what_the_log_holds_after_each_commit(tmp_path: Path) -> None:
     """Through many rounds: the log begins anew after a thousand pages."""
     log, name = await filled(tmp_path, 1)

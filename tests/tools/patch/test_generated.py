@@ -225,6 +225,7 @@ _randoms = st.randoms(use_true_random=True)  # whole cases are drawn anew; shrin
 _quiet = (HealthCheck.too_slow, HealthCheck.data_too_large)
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None, suppress_health_check=_quiet)
 @given(_randoms)
 def test_two_hundred_patches_are_exact_or_refused(random: Random) -> None:

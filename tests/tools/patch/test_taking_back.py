@@ -81,6 +81,7 @@ class Play:
         return [f"*** Update File: {name}", *moved, *chunk]
 
 
+@pytest.mark.slow
 @example(2981, 6)  # ones that were moved away and made again, and hold at last what they held at first
 @example(42382, 4)
 @example(1_088_877_968_580, 4)
@@ -98,6 +99,7 @@ def test_a_turn_of_any_patches_is_taken_back_to_the_byte(seed: int, length: int)
         assert (again.taken_back, again.left) == ([], {}), "it is as before already"
 
 
+@pytest.mark.slow
 @example(88982, 3)  # made again with the same content and other permissions, while the place it was moved to was changed
 @given(st.integers(), st.integers(1, 5))
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
