@@ -198,6 +198,7 @@ def script(exchanges: list[Exchange]) -> Script:
     return [entry for each in exchanges if each.tool and each.tool not in NOT_CALLED for entry in script_of(each)]
 
 
+@pytest.mark.quick(12)
 @pytest.mark.parametrize("path", CLIENTS, ids=lambda path: path.stem)
 async def test_the_calls_of_a_recorded_client_come_to_what_they_came_to(tmp_path: Path, path: Path) -> None:
     exchanges = exchanges_of(json.loads(path.read_text()))

@@ -30,6 +30,7 @@ def test_the_rules_hold_under_many_schedules(which: tuple[str, ...]) -> None:
     assert played.returncode == 0, played.stdout[-20_000:] + played.stderr
 
 
+@pytest.mark.quick(8)
 @pytest.mark.parametrize("name", [path.stem for path in kept()])
 def test_what_has_failed_once_holds(name: str) -> None:
     played = simulate("--seed", name)

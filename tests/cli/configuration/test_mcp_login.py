@@ -64,6 +64,7 @@ def tools(program: Program) -> list[Any]:
     return json.loads(ended.out)
 
 
+@pytest.mark.slow
 def test_a_login_is_kept_used_and_forgotten(program: Program) -> None:
     with OAuthServer() as server:
         configured(program, server)

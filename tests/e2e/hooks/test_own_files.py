@@ -47,6 +47,7 @@ class Person:
             return told_to_model(model.requests[1])
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("patch", [False, True], ids=["command", "patch"])
 @pytest.mark.parametrize("where", ["home of codex", "home of claude", "named", "linked file", "linked folder", "above"])
 async def test_no_model_writes_the_files_of_the_user_s_own_hooks(tmp_path: Path, where: str, patch: bool) -> None:

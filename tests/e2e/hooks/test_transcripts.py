@@ -42,6 +42,7 @@ def trust(stage: HookStage) -> None:
     subprocess.run([sys.executable, "-m", "understudy", "trust", str(stage.work)], env=environment, check=True, capture_output=True)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("harm", HARMS)
 async def test_what_a_contained_hook_puts_in_its_place_holds_up_nobody(stage: HookStage, harm: str) -> None:
     """And the transcript of a hook with the user's rights is another file."""
@@ -75,6 +76,7 @@ WAYS = [
 ]
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(("rung", "owner"), WAYS)
 async def test_a_contained_hook_reads_it_as_whoever_it_is(open_folder: Path, rung: str, owner: int) -> None:
     stage = HookStage(open_folder)

@@ -85,6 +85,7 @@ async def test_two_stores_make_one_copy(tmp_path: Path) -> None:
     there.close()
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("seed", range(12))
 async def test_a_log_that_was_cut_is_made_good(tmp_path: Path, seed: int) -> None:
     """Wherever it was cut, and whether or not the server writes before the next one comes."""
