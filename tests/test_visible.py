@@ -1,7 +1,7 @@
 """Nothing hidden reaches a person, and nothing a terminal obeys."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from understudy.text import TerminalText, make_visible, strip_terminal_escapes
@@ -35,6 +35,9 @@ def test_line_breaks_are_shown_unless_they_are_meant() -> None:
     assert make_visible("a\nb\r\x1b", keep_newlines=True) == "a\nb\\u{d}\\u{1b}"
 
 
+@example("0\u0334\u0300")  # a mark that would stand on the escape of the one before it
+@example("\u115f\u0300")
+@example("a\u034f\u0301")
 @given(st.text())
 def test_what_is_shown_is_printable_and_of_one_line(text: str) -> None:
     shown = make_visible(text)

@@ -56,7 +56,10 @@ _BLANK = re.compile(f"[{_BLANK_LETTERS}]")
 _NOT_PLAIN = re.compile(r"[^ -~]")
 # Marks that stand on nothing, on a sign of ours, or in a heap; and those that strike a letter through or draw around it.
 _MARKS = "\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\ufe20-\ufe2f"
-_STRAY_MARK = re.compile(rf"[\u0334-\u0338\u0488\u0489\u20d0-\u20ff]|(?<!\w)(?<!\w[{_MARKS}])[{_MARKS}]")
+_STRUCK = "\u0334-\u0338"
+_LETTER = rf"[^\W{_BLANK_LETTERS}]"  # what is shown as an escape carries no mark, or the escape would
+_SHOWN_MARK = rf"(?![{_STRUCK}{_BLANK_LETTERS}])[{_MARKS}]"
+_STRAY_MARK = re.compile(rf"[{_STRUCK}\u0488\u0489\u20d0-\u20ff]|(?<!{_LETTER})(?<!{_LETTER}{_SHOWN_MARK})[{_MARKS}]")
 # More blanks than a reader expects push the rest out of sight. One stays before a digit, which would be read as part of the length.
 _LONG_BLANK = re.compile(r" {24,}(?=[^ 0-9]|\Z)| {24,}(?= [0-9])")
 # A backtick, and what looks like one.
