@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from understudy.config import load_config
-from understudy.config.claude_permissions import read_permissions
+from understudy.config.claude_permissions import MOST_RULES, read_permissions
 from understudy.policy.rules import Rules, parse_rules
 from understudy.protocol.records import Overrides
 
@@ -75,6 +75,13 @@ def test_what_asks_asks_and_the_strictest_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("entry", ["Bash", "Bash()", "Bash(*)", "Bash(:*)"])
 def test_a_rule_about_all_commands_is_about_each(tmp_path: Path, entry: str) -> None:
     assert rules(tmp_path, deny=[entry]).against_command(("ls",), "/w", ()) is not None
+
+
+def test_entries_beyond_the_most_that_are_obeyed_are_named(tmp_path: Path) -> None:
+    found = read_permissions(settings(tmp_path, deny=[f"Bash(tool{number})" for number in range(MOST_RULES + 12)]))
+    assert len(found.rules) == MOST_RULES
+    assert f"`deny` of 'Bash(tool{MOST_RULES})'" in found.notices[0]
+    assert "and 2 more" in found.notices[0]
 
 
 def test_what_cannot_be_obeyed_is_named_once(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any, cast
 import msgspec
 
 MOST_BYTES = 4 << 20
-MOST_RULES = 500  # of one list
+MOST_RULES = 500  # of one list; entries beyond that are named as not obeyed
 MOST_NAMED = 10  # entries that are named because they are not obeyed
 _ENTRY = re.compile(r"([A-Za-z]\w*)(?:\((.*)\))?", re.DOTALL)
 _NOT_UNDERSTOOD = frozenset("[]{}!")  # in the pattern of a path
@@ -40,8 +40,8 @@ def read_permissions(path: str) -> Permissions:
     passed_over: list[str] = []
     for decision in ("deny", "ask"):
         entries = cast(Table, said).get(decision)
-        for entry in cast(list[Any], entries)[:MOST_RULES] if isinstance(entries, list) else ():
-            found = _rule_of(entry) if isinstance(entry, str) else None
+        for number, entry in enumerate(cast(list[Any], entries) if isinstance(entries, list) else ()):
+            found = _rule_of(entry) if isinstance(entry, str) and number < MOST_RULES else None
             if found is None:
                 passed_over.append(f"`{decision}` of {entry!r}"[:200])
             else:
