@@ -53,7 +53,7 @@ _LACKS = {
     errno.ENOMEM: "there is no memory left; free some and try again",
     errno.EAGAIN: "no more processes or threads can be started; raise the limit (`ulimit -u`), or have fewer turns at once",
 }
-_FEW_FILES = 8  # whoever failed to make several has perhaps removed some again
+_FEW_FILES = 8  # a program that failed to make several files has perhaps removed some again
 
 
 def what_is_lacking(error: BaseException) -> str | None:

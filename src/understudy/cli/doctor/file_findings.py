@@ -160,7 +160,7 @@ def _odd_text(path: str, places: Places, within: str) -> str:
 
 
 def _not_ours(folder: str, config: Config, used: Mapping[str, Doc]) -> Iterator[Row]:
-    """Those beside the first file of a folder."""
+    """What else a folder has for models, and whether it counts."""
     rules = [found.path for tree in project_trees(config, (_RULES,), listing=True) for found in in_tree(tree, _RULES, config)]
     names = [*_NOT_OURS, *_other_case(folder, config)]
     for path in (*(f"{folder}/{name}" for name in names), *(path for path in rules if path.startswith(f"{folder}/{_RULES}/"))):

@@ -96,7 +96,7 @@ class Watch:
         try:
             known = await self._log().positions([next(iter(self._listening))])
         except AgentError:
-            return True  # whoever watches is told by the look at all
+            return True  # the look at all conversations then tells their viewers
         marks = {each.as_of for each in known.values()}
         return not self._settled_as_of or marks != {self._settled_as_of}
 
